@@ -1,9 +1,10 @@
-"""Stores the methods that `dataclasses` generates, as Python stores its compiled modules.
+"""Stores the methods that `dataclasses` generates and the annotations that `typing` compiles.
 
 `dataclasses` writes the methods of each class as text, and compiles that text at every start: a third of the
-time that a command takes. The code of a text is always the same, so it is stored in ``__pycache__``, in the
-form of ``marshal``, by the text's digest and for one version of Python. A text that is not stored is compiled
-as ever. `python -m service.generated_methods` stores those of all modules, for an installation that is not
+time that a command takes. `typing` compiles each annotation that is text, as 700 of Pydantic are. The code
+of a text is always the same, so it is stored as that of modules is: in ``__pycache__``, in the form
+of ``marshal``, by the text's digest and for one version of Python. A text that is not stored is compiled as
+ever. `python -m service.generated_methods` stores those of all modules, for an installation that is not
 written to afterwards.
 
 Most classes are never compared, hashed or printed. Until Python 3.12 each method has a text of its own:
@@ -13,6 +14,7 @@ when they are first called. Since 3.13 one text has all methods of a class.
 
 import dataclasses
 import marshal
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -35,6 +37,8 @@ EXECUTES: Final = "exec"
 """The name by which `dataclasses` runs what it wrote: a builtin, unless its module has one of that name."""
 CREATES: Final = "_create_fn"
 """The function that writes and runs the text of one method, until Python 3.12."""
+COMPILES: Final = "compile"
+"""The name by which `typing` compiles an annotation: a builtin, as above."""
 FIRST_METHOD: Final = "__init__"
 """The first method of a class that is made."""
 MOST_TEXTS: Final = 20_000
@@ -52,12 +56,19 @@ class GeneratedMethods:
         self._source = source
         self._places, self._content = _read(place_beside(source))
         self._compiled: dict[bytes, bytes] = {}
+        self._expressions: dict[str, CodeType] = {}
         self._class_is_stored = False
         self._create = self._creator()
 
     def execute(self, text: str, names: dict[str, Any], local: dict[str, Any]) -> None:
         """Do what the builtin does with the text of a generated method."""
         exec(self._code(text), names, local)  # noqa: S102 - as `dataclasses` does
+
+    def compile(self, text: str, file: str, mode: str) -> CodeType:
+        """Do what the builtin does with the text of an annotation."""
+        if text not in self._expressions:
+            self._expressions[text] = self._code(text, mode, file)
+        return self._expressions[text]
 
     def create(self, name: str, args: list[str], body: list[str], **options: Any) -> Callable[..., Any]:  # noqa: ANN401
         """Return a method, as `dataclasses` does, or what makes it when it is first called."""
@@ -82,13 +93,13 @@ class GeneratedMethods:
         ours.__kwdefaults__ = theirs.__kwdefaults__
         return ours
 
-    def _code(self, text: str) -> CodeType:
-        digest = blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()
+    def _code(self, text: str, mode: str = "exec", file: str = "<string>") -> CodeType:
+        digest = blake2b(text.encode(), digest_size=DIGEST_BYTES, person=mode.encode()).digest()
         if (place := self._places.get(digest)) is not None:
             start, end = place
             stored: CodeType = marshal.loads(self._content[start:end])  # noqa: S302 - beside our modules
             return stored
-        code = compile(text, "<string>", "exec")
+        code: CodeType = compile(text, file, mode)
         self._compiled[digest] = marshal.dumps(code)
         return code
 
@@ -121,16 +132,24 @@ def _at_first_call(name: str, make: Callable[[], Callable[..., Any]]) -> Callabl
 
 @contextmanager
 def stored_methods(source: Path = SOURCE) -> Iterator[None]:
-    """Let classes that are made meanwhile use the code stored beside a file; store what is compiled."""
+    """Let what is imported meanwhile use the code stored beside a file; store what is compiled.
+
+    Inside of another it does nothing.
+    """
+    if hasattr(dataclasses, EXECUTES):
+        yield
+        return
     generated = GeneratedMethods(source)
     theirs = getattr(dataclasses, CREATES, None)
     setattr(dataclasses, EXECUTES, generated.execute)
+    setattr(typing, COMPILES, generated.compile)
     if theirs is not None:
         setattr(dataclasses, CREATES, generated.create)
     try:
         yield
     finally:
         delattr(dataclasses, EXECUTES)
+        delattr(typing, COMPILES)
         if theirs is not None:
             setattr(dataclasses, CREATES, theirs)
         generated.store()

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from service.redaction import hide_secrets
 
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from structlog.typing import EventDict, Processor, WrappedLogger
+
+WRITTEN: Final = "written_by_service"
+"""Attribute of records whose message is a line of JSON."""
 
 
 def configure_logs(level: str) -> None:
@@ -26,7 +31,8 @@ def configure_service_logs() -> None:
         processors=[
             structlog.stdlib.filter_by_level,
             *_shared(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+            structlog.processors.JSONRenderer(),
+            _as_written,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -45,13 +51,18 @@ def configure_library_logs(level: str) -> None:
 
 
 class _JsonLines(logging.Formatter):
-    """Writes a record as a line of JSON; structlog is imported at the first record."""
+    """Writes a record as a line of JSON; structlog is imported at the first record of a library.
 
-    _written: logging.Formatter | None = None
+    What this service logs is such a line already: to make it here too would take as long as all else.
+    """
+
+    _of_libraries: logging.Formatter | None = None
 
     def format(self, record: logging.LogRecord) -> str:
-        self._written = self._written or _formatter()
-        return self._written.format(record)
+        if getattr(record, WRITTEN, False):
+            return str(record.msg)
+        self._of_libraries = self._of_libraries or _formatter()
+        return self._of_libraries.format(record)
 
 
 def _formatter() -> logging.Formatter:
@@ -64,6 +75,11 @@ def _formatter() -> logging.Formatter:
             structlog.processors.JSONRenderer(),
         ],
     )
+
+
+def _as_written(_: WrappedLogger, __: str, line: Any) -> tuple[tuple[str], dict[str, Any]]:  # noqa: ANN401
+    """Hand a line over to the standard library's `logging`, marked as one that is not written again."""
+    return (line,), {"extra": {WRITTEN: True}}
 
 
 def _shared() -> list[Processor]:

@@ -111,6 +111,8 @@ _SECRETS: Final = (
 
 
 _NEEDS: Final = tuple(dict.fromkeys(secret.needs for secret in _SECRETS))
+_ALL_NEEDS: Final = tuple(dict.fromkeys(needed for needs in _NEEDS for needed in needs))
+"""Most texts contain none of them."""
 
 
 @cache
@@ -122,9 +124,10 @@ def _searched() -> tuple[tuple[int, re.Pattern[str]], ...]:
 def hide_secrets(text: str) -> str:
     """Return a text in which `HIDDEN` replaces everything that looks like a secret."""
     contains = text.lower().__contains__
+    if not any(map(contains, _ALL_NEEDS)):
+        return text
     present = [any(map(contains, needs)) for needs in _NEEDS]
-    if any(present):
-        for needed, pattern in _searched():
-            if present[needed]:
-                text = pattern.sub(rf"\1{HIDDEN}", text)
+    for needed, pattern in _searched():
+        if present[needed]:
+            text = pattern.sub(rf"\1{HIDDEN}", text)
     return text

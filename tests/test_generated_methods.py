@@ -6,6 +6,7 @@ import inspect
 import marshal
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,27 @@ def test_dataclasses_is_left_as_it_was(source: Path) -> None:
         pass
     assert not hasattr(dataclasses, "exec")
     assert getattr(dataclasses, CREATES, None) is BEFORE
+    assert not hasattr(typing, "compile")
+
+
+def test_one_inside_of_another_changes_nothing(source: Path) -> None:
+    with stored_methods(source):
+        outer = vars(dataclasses)["exec"]
+        with stored_methods(source):
+            assert vars(dataclasses)["exec"] == outer
+        assert vars(dataclasses)["exec"] == outer
+    assert not hasattr(dataclasses, "exec")
+
+
+def test_an_annotation_is_compiled_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "dict[str, list[int | None]]"
+    with stored_methods(source):
+        compiled = typing.ForwardRef(text)
+    monkeypatch.setattr(builtins, "compile", lambda *_: pytest.fail("compiled again"))
+    with stored_methods(source):
+        stored = typing.ForwardRef(text)
+    assert stored == compiled
+    assert eval(stored.__forward_code__) == dict[str, list[int | None]]  # noqa: S307 - the text above
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="one text has all methods of a class")

@@ -34,6 +34,7 @@ from service.engines.releases import (
     rules_for,
 )
 from service.hub.errors import NotATextModel
+from service.hub.published_checkpoints import published_checkpoints_of
 from service.hub.snapshot import BundledSnapshot
 from service.speed.prices import Price, PriceKind, PriceList
 
@@ -200,8 +201,9 @@ def _refuse(found: Sequence[InputFault]) -> None:
 
 @lru_cache(maxsize=256)
 def _planned_siblings(model_id: str, snapshot: BundledSnapshot) -> tuple[str, ...]:
-    """Return the quantized checkpoints of a model whose bundled configs the engine reads as quantized."""
-    return tuple(each for each in siblings_of(model_id, snapshot.ids()) if _is_quantized(each, snapshot))
+    """Return quantized checkpoints of a model: bundled ones that the engine reads so, then published."""
+    bundled = [each for each in siblings_of(model_id, snapshot.ids()) if _is_quantized(each, snapshot)]
+    return tuple(dict.fromkeys((*bundled, *published_checkpoints_of(model_id))))
 
 
 def _is_quantized(model_id: str, snapshot: BundledSnapshot) -> bool:

@@ -1,8 +1,10 @@
 """Schemes of AutoRound (Intel Neural Compressor) checkpoints."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
+from service.architecture.alike import alike
 from service.architecture.config import Config
 from service.architecture.weight_schemes import (
     MAX_GROUPS,
@@ -16,8 +18,9 @@ from service.architecture.weight_schemes import (
     positive_group_size,
 )
 
+_SPECIAL: Final = re.compile(r"[*+?^$()\[\]{}|\\]")
 UNQUANTIZED_BITS: Final = 16
-SPECIAL: Final = frozenset(r"*+?^$()[]{}|\\")
+SPECIAL: Final = r"*+?^$()[]{}|\\"
 """Characters that make a key of ``extra_config`` a regular expression."""
 
 
@@ -49,8 +52,8 @@ def names_output(section: Config) -> bool:
 def _groups(section: Config) -> Iterator[SchemeGroup]:
     named: dict[WeightScheme | None, list[str]] = {}
     extra = section.section("extra_config")
-    for name, part in extra.sections() if extra is not None else ():
-        named.setdefault(_scheme(section, part), []).append(_target(name))
+    for names, part in alike(extra, ("bits", "group_size", "sym")) if extra is not None else ():
+        named.setdefault(_scheme(section, part), []).extend(_targets(names))
     if len(named) > MAX_GROUPS:
         raise LookupError("too many groups")
     for scheme, names in named.items():
@@ -58,9 +61,12 @@ def _groups(section: Config) -> Iterator[SchemeGroup]:
     yield SchemeGroup(_scheme(section, section), Names.of(f"{block}*" for block in _blocks(section)))
 
 
-def _target(name: str) -> str:
-    """Return a key as a target: expressions are searched for anywhere in a module's name."""
-    return f"re:.*{name}" if SPECIAL.intersection(name) else name
+def _targets(names: list[str]) -> list[str]:
+    """Return keys as targets: expressions are searched for anywhere in a module's name."""
+    joined = "".join(names)
+    if not any(character in joined for character in SPECIAL):
+        return names
+    return [f"re:.*{name.removeprefix('.*')}" if _SPECIAL.search(name) else name for name in names]
 
 
 def _blocks(section: Config) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Checked access to a model's config.json: every value is read with its type and range."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Final, TypeVar
@@ -70,6 +70,8 @@ def read_document(document: object) -> "Config":
 
 
 SCALARS: Final = frozenset({bool, float, int, str, NoneType})
+MANY: Final = 32
+"""Values whose types are looked at together first."""
 PARSED: Final = frozenset({dict, list})
 """Types of the containers that a JSON parser makes: to look them up is faster than ``isinstance``."""
 
@@ -79,18 +81,38 @@ def _check_nesting(document: Mapping[str, Any]) -> None:
     level: list[Any] = [document]
     containers = 0
     for _ in range(MAX_DEPTH):
-        level = [
+        below = [
             child
             for node in level
+            if len(node) <= MANY
             for child in (node if isinstance(node, list) else node.values())
             if type(child) in PARSED or (type(child) not in SCALARS and isinstance(child, Mapping | list))
         ]
-        containers += len(level)
-        if containers > MAX_CONTAINERS:
-            raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
-        if not level:
+        for node in level:
+            if len(node) > MANY:
+                below += _containers_in(node if isinstance(node, list) else node.values())
+                _check_containers(containers + len(below))
+        _check_containers(containers + len(below))
+        if not below:
             return
+        containers += len(below)
+        level = below
     raise InvalidConfig("", f"the config is nested more than {MAX_DEPTH} levels deep")
+
+
+def _check_containers(count: int) -> None:
+    if count > MAX_CONTAINERS:
+        raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
+
+
+def _containers_in(values: Collection[Any]) -> Iterable[Any]:
+    """Return the objects and lists among the values of one: long lists are mostly of one type."""
+    kinds = frozenset(map(type, values))
+    if kinds <= SCALARS:
+        return ()
+    if kinds <= PARSED:
+        return values
+    return (each for each in values if type(each) not in SCALARS and isinstance(each, Mapping | list))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +197,18 @@ class Config:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of strings; empty when absent."""
-        return self._sequence(name, lambda value: isinstance(value, str), "a list of strings", MAX_TEXTS)
+        return self._sequence(
+            name,
+            lambda values: all(issubclass(kind, str) for kind in set(map(type, values))),
+            "a list of strings",
+            MAX_TEXTS,
+        )
 
     def counts(self, name: str) -> tuple[int, ...]:
         """Return a list of non-negative whole numbers; empty when absent."""
         return self._sequence(
             name,
-            lambda value: type(value) is int and 0 <= value <= MAX_DIMENSION,
+            lambda values: all(type(value) is int and 0 <= value <= MAX_DIMENSION for value in values),
             "a list of whole numbers",
         )
 
@@ -210,12 +237,12 @@ class Config:
         return value
 
     def _sequence(
-        self, name: str, fits: Callable[[Any], bool], kind: str, most: int = MAX_COUNT
+        self, name: str, fit: Callable[[Iterable[Any]], bool], kind: str, most: int = MAX_COUNT
     ) -> tuple[Any, ...]:
         value = self.fields.get(name)
         if value is None:
             return ()
-        if not isinstance(value, list | tuple) or not all(map(fits, value[: most + 1])):
+        if not isinstance(value, list | tuple) or not fit(value[: most + 1]):
             raise InvalidConfig(self.at(name), f"is not {kind}")
         if len(value) > most:
             raise InvalidConfig(self.at(name), f"has {len(value):,} entries; {most:,} are the most")

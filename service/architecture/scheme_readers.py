@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from service.architecture.alike import alike
 from service.architecture.auto_round_schemes import names_output, read_auto_round
 from service.architecture.compressed_schemes import read_compressed_tensors
 from service.architecture.config import Config
@@ -35,6 +36,10 @@ def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
     return read(section) if read is not None else ()
 
 
+EXCEPT: Final = "-:"
+"""Begins a pattern of GPTQ's ``dynamic`` whose modules stay unquantized."""
+OPERATORS: Final = "\\*+?^$()[]{}|"
+"""Characters of a pattern that a plain name has none of."""
 OUTPUT: Final = frozenset({"auto_awq", "auto_gptq", "awq", "awq_marlin", "gptq", "gptq_marlin"})
 """Methods whose configs say whether the output embedding is quantized.
 
@@ -75,20 +80,59 @@ def _awq(section: Config) -> tuple[SchemeGroup, ...]:
 def _gptq(section: Config) -> tuple[SchemeGroup, ...]:
     """Source: vLLM 0.32.0, utils/gptq_utils.py get_dynamic_override: the first match decides."""
     dynamic = section.section("dynamic")
-    parts = tuple(dynamic.sections()) if dynamic is not None else ()
-    if len(parts) > MAX_GROUPS:
-        return ()
-    return (
-        *(
-            SchemeGroup(None if pattern.startswith("-:") else _gptq_scheme(part, section), _override(pattern))
-            for pattern, part in parts
-        ),
-        SchemeGroup(_gptq_scheme(section, section)),
-    )
+    overrides = () if dynamic is None else _overrides(dynamic, section)
+    return () if overrides is None else (*overrides, SchemeGroup(_gptq_scheme(section, section)))
 
 
-def _override(pattern: str) -> Names:
-    return Names.of((f"re:{pattern.removeprefix('-:').removeprefix('+:')}",))
+def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | None:
+    """Return the groups of ``dynamic``, ``None`` if they are too many.
+
+    Many names of modules are grouped by their schemes: no module has two of them. Expressions may match a
+    module twice, so only those of one scheme are grouped.
+    """
+    if len(dynamic.fields) <= MAX_GROUPS:
+        return tuple(
+            SchemeGroup(None if excluded else _gptq_scheme(part, section), _expressions(patterns))
+            for name, part in dynamic.sections()
+            for excluded, patterns in _by_sign([name])
+        )
+    groups: dict[WeightScheme | None, list[str]] = {}
+    for names, part in alike(dynamic, ("bits", "desc_act", "group_size", "sym")):
+        for excluded, patterns in _by_sign(names):
+            scheme = None if excluded else _gptq_scheme(part, section)
+            groups.setdefault(scheme, []).extend(patterns)
+    named = all(map(_are_named, groups.values()))
+    if len(groups) > MAX_GROUPS or not (named or len(groups) == 1):
+        return None
+    as_targets = _beginnings if named else _expressions
+    return tuple(SchemeGroup(scheme, as_targets(patterns)) for scheme, patterns in groups.items())
+
+
+def _by_sign(names: list[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Yield patterns without their sign: those of modules that stay unquantized, and the others."""
+    joined = "\n" + "\n".join(names)
+    excluded = f"\n{EXCEPT}" in joined
+    if excluded:
+        yield True, [name.removeprefix(EXCEPT) for name in names if name.startswith(EXCEPT)]
+        names = [name for name in names if not name.startswith(EXCEPT)]
+        joined = "\n" + "\n".join(names)
+    lines = joined.replace("\n+:", "\n").split("\n")[1:]
+    if names:
+        yield False, lines if len(lines) == len(names) else [name.removeprefix("+:") for name in names]
+
+
+def _are_named(patterns: list[str]) -> bool:
+    joined = "\n".join(patterns).replace(r"\.", "")
+    return not any(operator in joined for operator in OPERATORS) and joined.count("\n") + 1 == len(patterns)
+
+
+def _beginnings(patterns: list[str]) -> Names:
+    """Return patterns without operators as shell patterns: they match the beginning of a name."""
+    return Names.of("\n".join([*patterns, ""]).replace(r"\.", ".").replace("\n", "*\n").split("\n")[:-1])
+
+
+def _expressions(patterns: list[str]) -> Names:
+    return Names.of(f"re:{pattern}" for pattern in patterns)
 
 
 def _gptq_scheme(part: Config, section: Config) -> WeightScheme:
@@ -129,7 +173,7 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
         scheme = modelopt_scheme(inner.text("quant_algo"), size)
         return () if scheme is None else (*_modelopt_experts(scheme), SchemeGroup(scheme))
     targets: dict[WeightScheme, dict[str, None]] = {}
-    for names, layer in _alike(layers):
+    for names, layer in alike(layers, ("quant_algo", "group_size")):
         scheme = modelopt_scheme(layer.text("quant_algo"), positive_group_size(layer, "group_size") or size)
         if scheme is None:
             return ()
@@ -137,18 +181,6 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
     if len(targets) > MAX_GROUPS:
         return ()
     return tuple(SchemeGroup(scheme, Names.of(names)) for scheme, names in targets.items())
-
-
-def _alike(layers: Config) -> Iterator[tuple[list[str], Config]]:
-    """Yield modules that are described alike, and one description of them: there may be 100,000 modules."""
-    found: dict[str, tuple[list[str], Config]] = {}
-    for name, fields in layers.fields.items():
-        if isinstance(fields, Mapping):
-            key = repr((fields.get("quant_algo"), fields.get("group_size")))
-            if key not in found:
-                found[key] = [], Config(fields, layers.at(name))
-            found[key][0].append(name)
-    yield from found.values()
 
 
 def _modelopt_experts(scheme: WeightScheme) -> Iterator[SchemeGroup]:

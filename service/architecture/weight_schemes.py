@@ -1,10 +1,11 @@
 """How quantized weights are stored: which modules, in how many bits, with which scales."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from service.architecture.config import Config
 
@@ -108,15 +109,33 @@ def read_expert_scheme(section: Config, text: Config) -> WeightScheme | None:
     return None
 
 
+LONG: Final = 1024
+"""Names of a list of which few are shared: they may take 16 MiB."""
+T = TypeVar("T")
+
+
 class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its dictionary
     """Names whose hash is worked out once: there may be 100,000 of them, looked up for every module."""
 
     _hash: int
+    _made: dict[Callable[["Names"], Any], Any]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Names":
         """Return the names; the same object for equal ones, so that a look-up compares no element."""
-        return _shared(tuple(names))
+        known = tuple(names)
+        return _shared_long(known) if len(known) > LONG else _shared(known)
+
+    def once(self, make: Callable[["Names"], T]) -> T:
+        """Return what a function makes of the names; it is called once."""
+        try:
+            made = self._made
+        except AttributeError:
+            made = self._made = {}
+        if make not in made:
+            made[make] = make(self)
+        result: T = made[make]
+        return result
 
     def __hash__(self) -> int:
         """Return the hash of the tuple."""
@@ -127,8 +146,13 @@ class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its diction
             return self._hash
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _shared(names: tuple[str, ...]) -> Names:
+    return Names(names)
+
+
+@lru_cache(maxsize=16)
+def _shared_long(names: tuple[str, ...]) -> Names:
     return Names(names)
 
 
@@ -164,11 +188,10 @@ ANY_IGNORING: Final = (
 def read_ignored(section: Config, method: str) -> tuple[str, ...]:
     """Return the names and patterns of the modules that stay unquantized."""
     inner = section.section("quantization") or section
-    names: list[str] = []
-    for key in IGNORING.get(method, ANY_IGNORING):
-        for part in (section, inner) if inner is not section else (section,):
-            names.extend(part.texts(key))
-    return Names.of(dict.fromkeys(names))
+    sections = (section, inner) if inner is not section else (section,)
+    lists = [part.texts(key) for key in IGNORING.get(method, ANY_IGNORING) for part in sections]
+    stated = [names for names in lists if names]
+    return Names.of(stated[0] if len(stated) == 1 else dict.fromkeys(chain.from_iterable(stated)))
 
 
 def modelopt_scheme(algorithm: str, group_size: int | None) -> WeightScheme | None:

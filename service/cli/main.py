@@ -7,6 +7,7 @@ import typer
 
 from service import __version__
 from service.cli.lazy_group import LazyGroup
+from service.generated_methods import stored_methods
 
 cli: Final = typer.Typer(
     name="dryserve",
@@ -39,9 +40,14 @@ def main() -> None:
     """Run the command line.
 
     No garbage is collected during the imports: they leave none, and each search of what they made takes time.
+    Nor is it when the process ends.
     """
     gc.disable()
-    cli()
+    try:
+        with stored_methods():
+            cli()
+    finally:
+        gc.freeze()
 
 
 def _collect_garbage_again() -> None:

@@ -28,6 +28,16 @@ ENGINES_DEFAULTS: Final = {
 
 JSON_OBJECTS: Final = frozenset({"speculative_config"})
 
+SHORT: Final[Mapping[str, str]] = {
+    "tensor_parallel_size": "-tp",
+    "pipeline_parallel_size": "-pp",
+    "data_parallel_size": "-dp",
+    "decode_context_parallel_size": "-dcp",
+    "enable_expert_parallel": "-ep",
+    "quantization": "-q",
+}
+"""Short names that the engine has for its flags, and ``dryserve`` too."""
+
 METAVARS: Final = {int: "N", float: "NUMBER", str: "VALUE"}
 """What stands for a value of a type; a name's choices are listed instead."""
 
@@ -69,10 +79,16 @@ def _options(taken: type[FlagsInput], other: Mapping[str, str]) -> Iterator[insp
                 name, kind, typer.Argument(help=words, metavar=name.upper()), inspect.Parameter.empty
             )
         elif bool in get_args(kind):
-            yield option(name, kind, typer.Option(f"--{flag}/--no-{flag}", help=words))
+            names = (f"--{flag}/--no-{flag}", *_short(name))
+            yield option(name, kind, typer.Option(*names, help=words))
         else:
-            yield option(name, kind, typer.Option(f"--{flag}", help=words, metavar=_metavar(name, kind)))
+            names = (f"--{flag}", *_short(name))
+            yield option(name, kind, typer.Option(*names, help=words, metavar=_metavar(name, kind)))
     yield option("config", Path | None, CONFIG)
+
+
+def _short(name: str) -> tuple[str, ...]:
+    return (SHORT[name],) if name in SHORT else ()
 
 
 def _metavar(name: str, kind: Annotation) -> str | None:

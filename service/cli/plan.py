@@ -18,9 +18,7 @@ from service.application.schemas.engine_parameters import EngineParameters
 from service.application.schemas.parts import Parts
 from service.application.schemas.plan_body import MAX_COMMAND
 from service.application.schemas.plan_format import Format
-from service.application.text.commands import COMMANDS
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
-from service.application.text.plan_text import plan_text
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
@@ -87,6 +85,7 @@ def plan(  # noqa: PLR0913 - one for each option
         document = with_config(EngineParameters(**flags).document(), config)
         document |= _asked(words or [], command_file)
         if "engines" in document or "name" in document.get("engine", {}):
+            _check_words(document, flags.get("engine_flags"))
             # Most plans are of vLLM and need none of the other engines' modules.
             from service.cli.engines import is_gguf_file, is_gguf_on_hub, print_engines  # noqa: PLC0415
 
@@ -168,6 +167,17 @@ def _asked(words: list[str], command_file: BinaryIO | None) -> dict[str, str]:
     return asked
 
 
+def _check_words(document: dict[str, Any], flags: str | None) -> None:
+    """Refuse words beside another engine, which are most often its flags without quotes.
+
+    Raises:
+        InvalidRequest: there are some.
+    """
+    if "command" in document:
+        quoted = shlex.quote(" ".join(filter(None, (flags, document["command"]))))
+        raise InvalidRequest([("/serve", f"takes all flags as one word: --engine-flags {quoted}")])
+
+
 def _is_id(word: str) -> bool:
     """Whether the first of several words is an id on the Hub, and not a program: `organisation/name`."""
     organisation, slash, name = word.partition("/")
@@ -191,8 +201,12 @@ def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts
 
         typer.echo(written_plan(answer, parts))
     elif form == "table":
+        from service.application.text.plan_text import plan_text  # noqa: PLC0415 - programs read JSON
+
         typer.echo(plan_text(answer, form, options), nl=False)
     else:
+        from service.application.text.commands import COMMANDS  # noqa: PLC0415 - as above
+
         written = COMMANDS[form](answer)
         typer.echo(written.comments, err=True, nl=False)
         typer.echo(written.commands, nl=False)

@@ -1,10 +1,8 @@
 """Which kernel computes routed experts where a flag or a variable names one, and whether it can."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from packaging.version import Version
@@ -12,6 +10,7 @@ from packaging.version import Version
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
+from service.bundled_toml import read_toml
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.environment import FLASHINFER, named_fp8_experts
 from service.engines.arguments.arguments import arguments_of
@@ -39,7 +38,7 @@ class _Runs:
 
 @cache
 def _tables() -> Mapping[str, Any]:
-    return tomllib.loads(files("service.engine_config").joinpath("expert_kernels.toml").read_text("utf-8"))
+    return read_toml("service.engine_config", "expert_kernels.toml")
 
 
 @cache

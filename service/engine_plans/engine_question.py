@@ -1,13 +1,12 @@
 """EngineQuestion: what every engine is asked: a model, GPUs of one type, and the length of requests."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from service.architecture.model import ModelArchitecture
+from service.bundled_toml import read_toml
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import difference, exact
 from service.memory.ranges import MibRange
@@ -85,5 +84,4 @@ def _in_bytes(table: Mapping[str, Any], basis: Basis, source: str) -> Estimate:
 
 @cache
 def _constants() -> Mapping[str, Any]:
-    text = resources.files("service.engine_plans").joinpath("device_memory.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return read_toml("service.engine_plans", "device_memory.toml")

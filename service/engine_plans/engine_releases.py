@@ -1,13 +1,12 @@
 """EngineReleases: the releases of an engine beside vLLM, and what each does, from dated data."""
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Generic, Protocol, TypeVar
 
 from packaging.version import InvalidVersion, Version
 
+from service.bundled_toml import read_toml
 from service.engines.dated import read_timelines, record_at
 from service.nearest_names import quoted
 
@@ -63,8 +62,8 @@ class EngineReleases(Generic[Rules]):
         Raises:
             LookupError: the release is older than the dated data.
         """
-        text = resources.files(self.package).joinpath("releases.toml").read_text("utf-8")
-        return record_at(self.type, read_timelines(self.engine, tomllib.loads(text), self.type), release)
+        table = read_toml(self.package, "releases.toml")
+        return record_at(self.type, read_timelines(self.engine, table, self.type), release)
 
     def _unknown(self, given: str) -> UnknownEngineRelease:
         return UnknownEngineRelease(

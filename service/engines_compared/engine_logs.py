@@ -1,13 +1,12 @@
 """EngineLog: what a startup log of an engine beside vLLM says of its caches, and what follows from it."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from service.bundled_toml import read_toml
 from service.startup_log.long_logs import CondensedLog
 from service.units import GIB, MIB
 
@@ -64,8 +63,7 @@ class _Pattern:
 
 @cache
 def _patterns() -> tuple[_Pattern, ...]:
-    text = resources.files("service.engines_compared").joinpath("engine_logs.toml").read_text("utf-8")
-    table = tomllib.loads(text)["lines"]
+    table = read_toml("service.engines_compared", "engine_logs.toml")["lines"]
     return tuple(_Pattern(row["engine"], row["name"], re.compile(row["line"]), row["says"]) for row in table)
 
 

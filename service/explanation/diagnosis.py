@@ -8,10 +8,13 @@ from service.explanation.explanation_types import CauseBasis, Diagnosis
 from service.explanation.failure_fixes import beside_others, memory_fixes, other_fixes
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
+from service.explanation.wanted_lines import wanted_lines
+from service.startup_log.advice import advice_for
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
 from service.startup_log.origins import meaning_of
+from service.startup_log.phrases import FailureCause
 from service.startup_log.starts import SERVING
 
 TAKEN: Final = "memory_taken_by_others"
@@ -36,7 +39,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         line=logged.line,
         reached=log.failed_after,
         means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
-        remedy="" if cause is None else cause.remedy_after(SERVING if logged.serving else log.failed_after),
+        remedy=_remedy(log, logged, cause),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=(foreseen := _foreseen(failure, run, planned)),
@@ -47,6 +50,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,
+        wanted=wanted_lines(logged),
     )
 
 
@@ -63,6 +67,16 @@ def _means(log: StartupLog, failure: Failure, means: str) -> str:
     return means
 
 
+def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> str:
+    """Return what helps: first what the part that failed suggests, then what helps against the cause."""
+    if cause is None:
+        return ""
+    reached = SERVING if failure.serving else log.failed_after
+    flags = {**log.resolved, **log.flags}
+    first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)
+    return f"{first} {cause.remedy_after(reached)}".strip()
+
+
 def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBasis]:
     """Return the failure with its cause: the cause in the log, else the cause of the plan's refusal."""
     if failure.cause is not None:
@@ -72,7 +86,7 @@ def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBas
         specified = find_failure(read_lines(f"{planned.type}: {planned.message}"))
         if specified is not None and specified.cause is not None and not specified.by_origin:
             return specified, CauseBasis.PLAN
-    return failure, CauseBasis.UNKNOWN
+    return failure, CauseBasis.PARAPHRASED if failure.paraphrased else CauseBasis.UNKNOWN
 
 
 def _basis(failure: Failure) -> CauseBasis:

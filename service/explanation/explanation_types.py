@@ -98,6 +98,8 @@ class Diagnosis:
     """A later start in the same log came up."""
     part: str = ""
     """The part of the engine or of a library that raised it, in words; empty where it was not needed."""
+    wanted: str = ""
+    """Lines to paste that would tell the cause; empty where the text holds the engine's own words of it."""
 
 
 @dataclass(frozen=True, slots=True)

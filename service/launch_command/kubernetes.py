@@ -20,7 +20,7 @@ from service.launch_command.document_values import (
 from service.launch_command.kserve import inference_service_starts, predictor_model, predictor_starts
 from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
 from service.launch_command.production_stack import runtime_starts
-from service.launch_command.starts import argv_starts, entrypoint_start
+from service.launch_command.starts import argv_starts, entrypoint_start, flags_alone
 
 
 def kubernetes_starts(document: Document) -> Iterator[Invocation]:
@@ -87,6 +87,23 @@ def _pod_starts(pod: Document, form: LaunchForm, placement: Placement) -> Iterat
                 gpu_name=gpu_name,
             )
             yield replace(start, placement=own)
+
+
+def is_fragment(document: Document) -> bool:
+    """Whether a document is a container, or a part of one, without the object around it."""
+    return "args" in document or ("command" in document and "image" in document)
+
+
+def fragment_starts(container: Document) -> Iterator[Invocation]:
+    """Yield the starts of a container without the object around it."""
+    environment = variables_of(container.get("env"))
+    arguments = words_of(container.get("args"), environment)
+    if "command" in container or "image" in container:
+        yield from _container_starts(container, environment, LaunchForm.KUBERNETES)
+    elif arguments and arguments[0].text.startswith("-"):
+        yield from flags_alone(arguments, environment, LaunchForm.KUBERNETES)
+    else:
+        yield from argv_starts(arguments, environment, LaunchForm.KUBERNETES)
 
 
 def _container_starts(

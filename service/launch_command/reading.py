@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from service.launch_command.compose import compose_starts, is_compose
 from service.launch_command.helm_values import is_llmd, llmd_starts, other_starts
-from service.launch_command.kubernetes import kubernetes_starts
+from service.launch_command.kubernetes import fragment_starts, is_fragment, kubernetes_starts
 from service.launch_command.launch import (
     MAX_STARTS,
     MAX_TEXT,
@@ -14,9 +14,11 @@ from service.launch_command.launch import (
     LaunchForm,
     UnreadableCommand,
 )
+from service.launch_command.other_engines import advice_on
 from service.launch_command.production_stack import production_stack_starts
 from service.launch_command.programs import python_starts, ray_starts
-from service.launch_command.starts import argv_starts, json_words, shell_starts
+from service.launch_command.shell_words import read_commands
+from service.launch_command.starts import argv_starts, flags_alone, json_words, shell_starts
 from service.launch_command.word_lists import LIST, word_list_starts
 
 MAX_BODIES: Final = 8
@@ -27,7 +29,8 @@ _PYTHON: Final = re.compile(
     re.MULTILINE,
 )
 _DOCUMENT: Final = re.compile(
-    r"\s*(?:#[^\n]*\n\s*)*(?:---|%YAML|\{|-[ \t]+[\w\"'-]+:|[\w./\"'-]{1,200}[ \t]*:(?:\s|$))"
+    r"\s*(?:#[^\n]*\n\s*)*"
+    r"(?:---|%YAML|\{|-[ \t]+[\w\"'-]+:|-[ \t]+[\"']?-{1,2}\w|[\w./\"'-]{1,200}[ \t]*:(?:\s|$))"
 )
 _UNIT: Final = re.compile(r"^[ \t]*\[Service\][ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~).*$", re.MULTILINE)
@@ -50,7 +53,8 @@ def read_invocations(text: str) -> tuple[Invocation, ...]:
     text = _FENCE.sub("", text.replace("\r\n", "\n").replace("\x00", "").removeprefix("\ufeff"))
     found = tuple(_found(text))[:MAX_STARTS]
     if not found:
-        raise UnreadableCommand("no start of vLLM was found, such as `vllm serve MODEL`")
+        words = advice_on(text) or "no start of vLLM was found, such as `vllm serve MODEL`"
+        raise UnreadableCommand(words)
     return found
 
 
@@ -61,7 +65,8 @@ def _found(text: str, depth: int = 0) -> Iterator[Invocation]:
         return
     words = json_words(text)
     if words:
-        yield from argv_starts(words, {}, LaunchForm.SHELL)
+        bare = words[0].text.startswith("-")
+        yield from flags_alone(words) if bare else argv_starts(words, {}, LaunchForm.SHELL)
         return
     fault: UnreadableCommand | None = None
     for reader in _readers(text):
@@ -77,6 +82,11 @@ def _found(text: str, depth: int = 0) -> Iterator[Invocation]:
         raise fault
 
 
+def _bare_flags(text: str) -> Iterator[Invocation]:
+    for command in read_commands(text)[:1]:
+        yield from flags_alone(command.words)
+
+
 def _readers(text: str) -> Iterator[Any]:
     if _DOCUMENT.match(text):
         yield _documents
@@ -86,6 +96,8 @@ def _readers(text: str) -> Iterator[Any]:
         yield word_list_starts
     if _COMMAND.search(text):
         yield _shell
+    if text.lstrip().startswith("-"):
+        yield _bare_flags
 
 
 def _shell(text: str, depth: int = 0) -> Iterator[Invocation]:
@@ -134,6 +146,9 @@ def _read_documents(text: str) -> tuple[Any, ...]:
 
 def _documents(text: str) -> Iterator[Invocation]:
     for document in _read_documents(text):
+        if isinstance(document, list) and document and isinstance(document[0], str):
+            yield from fragment_starts({"args": document})
+            continue
         for each in document if isinstance(document, list) else [document]:
             if isinstance(each, dict):
                 yield from _document_starts(each)
@@ -156,6 +171,8 @@ def _document_starts(document: dict[str, Any]) -> Iterator[Invocation]:
         yield from ray_starts(document)
     elif _is_config_file(document):
         yield from _config_file(document)
+    elif is_fragment(document):
+        yield from fragment_starts(document)
     else:
         yield from other_starts(document)
 

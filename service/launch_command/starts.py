@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from service.launch_command.launch import (
@@ -16,6 +17,8 @@ from service.launch_command.launch import (
 from service.launch_command.releases import is_engine_image, is_requirement
 from service.launch_command.shell_words import SimpleCommand, read_commands
 
+MODEL_FLAG: Final = "--model"
+"""What flags alone must hold, so that they are a start."""
 DEEPEST: Final = 3
 """Levels of ``sh -c '...'`` that are read."""
 _MODULES: Final = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
@@ -353,6 +356,14 @@ def visible_devices(environment: Shell) -> tuple[str, ...]:
     return ()
 
 
+def flags_alone(
+    words: Sequence[Word], environment: Shell = MappingProxyType({}), form: LaunchForm = LaunchForm.SHELL
+) -> Iterator[Invocation]:
+    """Yield the start of flags without a program, as the ``args`` of a container have them."""
+    if any(word.text.partition("=")[0] == MODEL_FLAG for word in words):
+        yield Invocation(form, words[0].line, tuple(words), environment=dict(environment))
+
+
 def json_words(text: str) -> tuple[Word, ...] | None:
     """Return the words of a JSON list of texts, as ``docker inspect`` prints a command."""
     if not text.lstrip().startswith("["):
@@ -366,4 +377,11 @@ def json_words(text: str) -> tuple[Word, ...] | None:
     return tuple(map(Word, document))
 
 
-__all__ = ["UnreadableCommand", "argv_starts", "entrypoint_start", "json_words", "shell_starts"]
+__all__ = [
+    "UnreadableCommand",
+    "argv_starts",
+    "entrypoint_start",
+    "flags_alone",
+    "json_words",
+    "shell_starts",
+]

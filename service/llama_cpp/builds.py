@@ -1,15 +1,14 @@
 """Build: what a build of llama.cpp does, from dated data."""
 
 import re
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 from typing import Final
 
 from packaging.version import Version
 
+from service.bundled_toml import read_toml
 from service.engines.dated import read_timelines, record_at
 from service.nearest_names import quoted
 
@@ -75,8 +74,8 @@ def build_named(name: str | None) -> tuple[str, Build]:
 @cache
 def build_at(number: int) -> Build:
     """Return what the build of this number does."""
-    text = resources.files("service.llama_cpp").joinpath("builds.toml").read_text("utf-8")
-    return record_at(Build, read_timelines("llama.cpp", tomllib.loads(text), Build), Version(str(number)))
+    table = read_toml("service.llama_cpp", "builds.toml")
+    return record_at(Build, read_timelines("llama.cpp", table, Build), Version(str(number)))
 
 
 def _newest() -> int:

@@ -1,11 +1,10 @@
 """The bytes of a model's weights on each device, by the name of a quantization."""
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from service.bundled_toml import read_toml
 from service.engine_plans.engine_question import ModelElements
 from service.llama_cpp.device_layout import DeviceLayout
 from service.memory.budget_types import Basis, Estimate
@@ -22,8 +21,7 @@ SOURCE: Final = "elements x bits per weight; llama.cpp 0c1e57098, tools/quantize
 @cache
 def bits_by_quantization() -> Mapping[str, float]:
     """Return the bits of a weight by the name of a quantization."""
-    text = resources.files("service.llama_cpp").joinpath("quantizations.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return read_toml("service.llama_cpp", "quantizations.toml")
 
 
 def device_weights(elements: ModelElements, layout: DeviceLayout, quantization: str) -> tuple[Estimate, ...]:

@@ -1,10 +1,8 @@
 """LlamaModel: a model as llama.cpp's caches see it, from our architecture."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from typing import Final
 
 from service.architecture.layers.attention import Attention
@@ -24,6 +22,7 @@ from service.architecture.layers.recurrence import (
 )
 from service.architecture.layers.sparse_indexers import Indexer
 from service.architecture.model import ModelArchitecture
+from service.bundled_toml import read_toml
 
 
 class NotConverted(ValueError):
@@ -124,8 +123,7 @@ class _Classes:
 
 @cache
 def _classes() -> _Classes:
-    text = resources.files("service.llama_cpp").joinpath("model_classes.toml").read_text("utf-8")
-    table = tomllib.loads(text)
+    table = read_toml("service.llama_cpp", "model_classes.toml")
     named = {each: name for name, classes in table["classes"].items() for each in classes}
     return _Classes(frozenset(table["windowed"]), frozenset(table["rolls_back_states"]), named)
 

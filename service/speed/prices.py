@@ -3,14 +3,13 @@
 import csv
 import io
 import math
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
+from service.bundled_toml import read_toml
 from service.speed.serving_speed import Between, Speed
 
 SECONDS_PER_HOUR: Final = 3600
@@ -90,7 +89,7 @@ def cost_of(speed: Speed, price: Price, gpus: int) -> Cost:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    return tomllib.loads(files("service.speed").joinpath("prices.toml").read_text("utf-8"))
+    return read_toml("service.speed", "prices.toml")
 
 
 @cache

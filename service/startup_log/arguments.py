@@ -54,6 +54,12 @@ _BEFORE: Final = re.compile(
     r"[^\x00-\x7f]\s?|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
 )
 """Text that may precede a command that was run, such as a prompt; prose about a command has other words."""
+SENTENCE: Final = (
+    r"\s(?:[a-z']{2,20}[,.]?\s[a-z'\"(]{1,20}|"
+    r"(?:fail|hang|crash|error|command|process|throw|raise|stuck|is|does|not)[a-z']{0,8}[,.]?$)"
+)
+"""A sentence that goes on behind the name of the command: words, where a command has a name and flags."""
+_SENTENCE: Final = re.compile(SENTENCE)
 MAX_BEFORE: Final = 300
 """Characters that `_BEFORE` matches at most: a variable, its value, and the characters around them."""
 _HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
@@ -144,7 +150,7 @@ def _is_run(text: str, command: re.Match[str]) -> bool:
     """
     at = command.start()
     # Behind a list's word stand the next ones, of which a shell makes something else.
-    if text[command.end() :].startswith(("`", '",', "',")):
+    if text[command.end() :].startswith(("`", '",', "',")) or _SENTENCE.match(text, command.end()):
         return False
     if "/vllm-openai" in command[0]:
         return text[command.end() :].strip()[:2] in {"", "\\", "`", "--"} or "docker" in text[:at]

@@ -14,12 +14,15 @@ from service.startup_log.origins import (
     FailureOrigin,
     cut_part,
     innermost_part,
+    native_part,
     origin_of,
     owner_of,
     passed_part,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
+from service.startup_log.sentences import sentences
+from service.startup_log.symptoms import Described, described
 from service.startup_log.templates import SentenceIndex
 from service.startup_log.tracebacks import (
     HEADER,
@@ -65,16 +68,20 @@ _DENIES: Final = re.compile(
     re.IGNORECASE,
 )
 """What shows that a person's sentence is about no failure."""
-_NAMED_BY_TITLE: Final = frozenset({"engine_died_serving"})
-"""Causes of which a person's words name the reason, where the log holds none."""
-_FOLLOWS_A_DEATH: Final = frozenset({"request_failed"})
-"""Causes that an engine's death brings with it."""
+MOST_OF_TITLE: Final = 8
+"""Lines of a text in which its title is looked for."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
 _RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
 """The source of a statement that raises an exception."""
+_OF_PYTHON: Final = (
+    (" object has no attribute '", "AttributeError"),
+    ("() got an unexpected keyword argument", "TypeError"),
+    ("required positional argument", "TypeError"),
+)
+"""Words of Python's errors that name a class or a function, with the errors' classes."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
@@ -103,6 +110,8 @@ class Failure:
     source: str = ""
     """Release, file and function of the engine that raise it, where its words alone show them."""
 
+    frames: tuple[Frame, ...] = ()
+    """Calls of its traceback, the innermost first."""
     request: bool = False
     """The engine logged it while it answered a request."""
 
@@ -147,17 +156,21 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(root, [*strong, root], raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        return _of_exception(_last_of_chain(own, lines), lines)
+        found = _of_exception(_last_of_chain(own, lines), lines)
+        return found if found.cause is not None else _with_title(found, lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
-        causes = {each.cause.name for each in weak}
-        return (
-            _in_words(lines, but=_NAMED_BY_TITLE | _FOLLOWS_A_DEATH) if causes <= _NAMED_BY_TITLE else None
-        ) or found
+        return _with_title(found, lines)
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
-    return words or (_of_exception(roots[0], lines) if roots else _cut_off(lines))
+    if words is None and roots:
+        found = _of_exception(roots[0], lines)
+        words = found if found.cause is not None else _with_title(found, lines)
+    if words is None or (words.paraphrased and words.cause is None):
+        # What is left of a traceback says more than a title that only complains.
+        return _cut_off(lines) or words
+    return words
 
 
 def _of_part(
@@ -179,7 +192,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     """
     found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
     if found is None:
-        return None
+        return _of_python(lines)
     at, error = found
     origin = origin_of(error.type, (_frame_of_error(error),))
     if origin.cause is None:
@@ -197,11 +210,24 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     )
 
 
+def _of_python(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the words of Python's own errors, without their class, about a known class."""
+    for line in lines:
+        type_name = next((name for words, name in _OF_PYTHON if words in line.text), None)
+        if type_name is None or line.level in QUIET or is_wrapper(line.text):
+            continue
+        origin = owner_of(type_name, line.text)
+        if origin is not None:
+            words = line.text[:MAX_MESSAGE]
+            return Failure(type_name, words, line.number, origin.cause, {}, origin=origin)
+    return None
+
+
 def _frame_of_error(error: EngineError) -> Frame:
     return Frame(f"{error.package}/{error.file}", error.function)
 
 
-def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Failure | None:
+def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
@@ -211,14 +237,31 @@ def _in_words(lines: Sequence[LogLine], but: frozenset[str] = frozenset()) -> Fa
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]
-        if cause.name not in but and (failing or _is_complaint(line, cause)):
+        if failing or _is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    return None
+    found = described(sentences(lines))
+    if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
+        return None
+    return _as_described(found)
+
+
+def _as_described(found: Described) -> Failure:
+    line = found.sentence.line
+    message = found.sentence.text[:MAX_MESSAGE]
+    return Failure("", message, line.number, found.cause, {}, paraphrased=True, follows=found.general)
+
+
+def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure whose words do not say why with the reason that the title of the text names."""
+    found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
+    if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
+        return failure
+    return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 
 
 def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
     """Whether a person says in one sentence that something failed, and why."""
-    if line.level or cause.name in _NAMED_BY_TITLE or _DENIES.search(line.text):
+    if line.level or _DENIES.search(line.text):
         return False
     return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
 
@@ -248,7 +291,7 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    return _of_line(wrapper or lines[at], origin)
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames)
 
 
 def _raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
@@ -307,7 +350,8 @@ def _of_known(
         words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
         return Failure(root.cause.type, words, line.number, root.cause, values)
     message = _full_message(exception.message, lines, shown)
-    return Failure(exception.type, message, line.number, root.cause, values)
+    frames = frames_above(shown, lines)
+    return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
@@ -330,13 +374,19 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         {},
         origin=origin,
         source=source,
+        frames=frames,
         request=_is_of_request(line),
     )
 
 
 def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin:
     """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
-    return passed_part(type_name, frames) or owner_of(type_name, message) or innermost_part(type_name, frames)
+    return (
+        passed_part(type_name, frames)
+        or owner_of(type_name, message)
+        or native_part(type_name, message)
+        or innermost_part(type_name, frames)
+    )
 
 
 def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:

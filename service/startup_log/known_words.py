@@ -42,24 +42,32 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
     texts = [line.text for line in lines]
     # Who writes a message down often marks other words of it than the engine does.
     unmarked = [without_backticks(text) if "`" in text else "" for text in texts]
+    silent = set() if quiet else {at for at, line in enumerate(lines) if line.level in QUIET}
     for at, which, text in chain(_said(texts), _said(unmarked)):
         cause, template = _SENTENCES[which]
-        if (lines[at].level in QUIET and not quiet) or (at in found and found[at].cause != cause):
+        before = found.get(at)
+        if before is not None and (before.cause is not cause or not template.kinds):
             continue
-        if any(words in lines[at].text or words in text for words in cause.unless):
+        if before is None and (at in silent or _is_denied(cause, lines[at].text, text)):
             continue
         for values in template.find(text):
-            before = found[at].values if at in found else {}
-            found[at] = KnownWords(at, cause, {**before, **values})
+            known = {} if before is None else before.values
+            before = found[at] = KnownWords(at, cause, {**known, **values})
     for at, cause in _of_devices(texts):
-        if lines[at].level in QUIET and not quiet:
-            continue
-        if at not in found or (found[at].cause.name in GENERAL and cause.name not in GENERAL):
+        if at not in silent and _says_more(cause, found.get(at)):
             found[at] = KnownWords(at, cause, {})
     for at, line in enumerate(lines):
         if line.text in _WHOLE and at not in found:
             found[at] = KnownWords(at, _WHOLE[line.text], {})
     yield from (found[at] for at in sorted(found))
+
+
+def _says_more(cause: FailureCause, before: KnownWords | None) -> bool:
+    return before is None or (before.cause.name in GENERAL and cause.name not in GENERAL)
+
+
+def _is_denied(cause: FailureCause, *texts: str) -> bool:
+    return any(words in text for words in cause.unless for text in texts)
 
 
 def _of_devices(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:

@@ -1,5 +1,6 @@
 """Says in which part of the engine, or of what it uses, an exception was raised, and what that means."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -80,6 +81,15 @@ def owner_of(type_name: str, message: str) -> FailureOrigin | None:
     return None if cause is None else FailureOrigin(name, cause)
 
 
+def native_part(type_name: str, message: str) -> FailureOrigin | None:
+    """Return the part whose file of C++ or CUDA a message names."""
+    for place in _NATIVE_FILE.finditer(message[:MOST_OF_MESSAGE]):
+        for part in _NATIVE:
+            if part.holds(Frame(place[0], "")) and (cause := _cause_of(type_name, part)) is not None:
+                return FailureOrigin(part.name, cause)
+    return None
+
+
 def _owner(path: str) -> Part | None:
     return next((each for each in _OWNERS if each.holds(Frame(path, ""))), None)
 
@@ -135,6 +145,10 @@ _ORIGINS: Final = read_toml("service.startup_log", "origins.toml")
 _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
+_NATIVE: Final = tuple(map(_part, _ORIGINS["native"]))
+_NATIVE_FILE: Final = re.compile(r"[\w.+/-]{3,200}\.(?:cpp|cc|cuh?|hpp|h)\b", re.ASCII)
+MOST_OF_MESSAGE: Final = 600
+"""Characters of a message in which files are looked for."""
 _OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(

@@ -8,7 +8,7 @@ from typing import Final
 
 from service.launch_command.command_pairs import text_pairs
 from service.launch_command.word_lists import LIST
-from service.startup_log.arguments import Arguments, arguments_of_pairs
+from service.startup_log.arguments import SENTENCE, Arguments, arguments_of_pairs
 
 MAX_TEXT: Final = 1 << 18
 """Characters of a text in which snippets are looked for, from its beginning."""
@@ -29,7 +29,8 @@ _CALL: Final = re.compile(r"\b(?:LLM|LLMConfig|(?:Async)?EngineArgs)\s{0,4}\(")
 _PROMPT: Final = re.compile(r"\s{0,8}(?:>>> ?|\.\.\. ?|In \[\d{1,4}\]: ?)")
 _ASSIGNS: Final = re.compile(r"\s{0,40}\w{1,80}\s{0,8}=[^=]")
 _SHELL: Final = re.compile(
-    r"\b(?:docker|podman|nerdctl|kubectl)\b.{0,200}\b(?:run|exec|create)\b|\bvllm serve\b"
+    r"\b(?:docker|podman|nerdctl|kubectl)\b.{0,200}\b(?:run|exec|create)\b|"
+    rf"\bvllm serve\b(?!{SENTENCE})"
 )
 _PLAIN_PROMPT: Final = re.compile(r"\s{0,8}(?:> |\$ )")
 _CLOSING: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}

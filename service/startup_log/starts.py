@@ -14,6 +14,8 @@ from service.startup_log.templates import lines_containing
 SERVING: Final = MILESTONES[-1].name
 MAX_STARTS: Final = 64
 """Starts of a log that are kept apart; of more, the last ones."""
+MOST_OF_HEADING: Final = 300
+"""Lines above the first start that can be what a person says of it."""
 BEFORE_A_DEATH: Final = 300
 """Lines before the message of an engine's death in which its reason is looked for."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
@@ -53,13 +55,29 @@ def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
     begun_at, begun = 0, False
     for begin, end in pairwise(bounds):
         begun = begun or begin in begins
-        start = _start(lines[begin:end], begun=begun)
-        if end < len(lines) and not start.milestone and start.failure is None:
+        heading = begin if begun_at == 0 and 0 < begin == bounds[1] <= MOST_OF_HEADING else 0
+        start = _start(lines[begin - heading : end], begun=begun)
+        if end < len(lines) and not start.milestone and _is_said_alone(start.failure):
             # Nothing happened before the next banner, so that both belong to one start.
             continue
+        if len(starts) == 1 and _is_heading(starts[0], start):
+            begun_at = 0
+            starts.clear()
         starts.append(replace(start, lines=lines[begun_at:end]))
         begun_at, begun = end, False
     return tuple(starts)
+
+
+def _is_said_alone(failure: Failure | None) -> bool:
+    """Whether no line of the engine shows a failure; what a person says of it is about the start below."""
+    return failure is None or failure.paraphrased
+
+
+def _is_heading(before: LoggedStart, start: LoggedStart) -> bool:
+    """Whether lines before the first banner only quote how the start below them failed."""
+    if before.begun or before.milestone or before.failure is None or start.failure is None:
+        return False
+    return before.failure.cause is not None and before.failure.cause == start.failure.cause
 
 
 def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:

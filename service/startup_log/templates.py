@@ -109,13 +109,15 @@ class SentenceIndex:
 
     A text can only occur in a line that has each of its inner words, those with a blank on both sides, so
     that one word of each text shows the few lines in which the text itself is looked for. A text without an
-    inner word is looked for in the lines in which a word begins as its own first word does.
+    inner word is looked for in the lines in which a word begins as its rarest word does.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
         self._sentences = sentences
         inner = [_inner_words(each) for each in sentences]
         common = Counter(word for words in inner for word in words)
+        begun = [() if words else _begun_words(each) for each, words in zip(sentences, inner, strict=True)]
+        usual = Counter(word for words in begun for word in words)
         self._by_word: dict[str, list[int]] = defaultdict(list)
         self._by_beginning: dict[str, list[int]] = defaultdict(list)
         # Writing without blanks between its words has none by which a text could be found.
@@ -126,7 +128,8 @@ class SentenceIndex:
             if words:
                 self._by_word[min(words, key=lambda word: (common[word], -len(word), word))].append(position)
             else:
-                self._by_beginning[_first_word(sentences[position])].append(position)
+                rarest = min(begun[position], key=lambda word: (usual[word], -len(word), word))
+                self._by_beginning[rarest].append(position)
         self._words = frozenset(self._by_word)
         self._beginnings = frozenset(self._by_beginning)
 
@@ -158,16 +161,20 @@ def _inner_words(sentence: str) -> tuple[str, ...]:
     return tuple(words[0 if sentence[0].isspace() else 1 : None if sentence[-1].isspace() else -1])
 
 
-def _first_word(sentence: str) -> str:
-    """Return the beginning of the first word of a text.
+def _begun_words(sentence: str) -> tuple[str, ...]:
+    """Return the beginnings of the words of a text, which begin words of any line that holds it too.
 
     Raises:
         InvalidTemplate: it has no word, or a short one that is cut off.
     """
-    found = re.search(r"\w+", sentence)
-    if found is None or (len(found[0]) < BEGINNING and found.end() == len(sentence)):
+    found = [
+        word[0][:BEGINNING]
+        for word in re.finditer(r"\w+", sentence)
+        if len(word[0]) >= BEGINNING or word.end() < len(sentence)
+    ]
+    if sentence.isascii() and not found:
         raise InvalidTemplate(f"{sentence!r} has no word by which it is found")
-    return found[0][:BEGINNING]
+    return tuple(found)
 
 
 def lines_containing(lines: Sequence[str], words: Iterable[str]) -> list[tuple[int, int]]:

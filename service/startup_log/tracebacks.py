@@ -21,6 +21,8 @@ _NOTEBOOK: Final = re.compile(
 """A frame as IPython prints it, and as Jupyter shows it: with its path as a link."""
 _HALF: Final = re.compile(r'^([\w./-]{4,300}\.py)", line [0-9]{1,7}, in ([\w<>.]{1,120})$')
 """A frame whose beginning was left out."""
+_OLD_NOTEBOOK: Final = re.compile(r"^(/[\w./-]{3,300}\.py) in ([\w<>]{1,120})\(")
+"""A frame as older releases of IPython print it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,9 @@ def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[in
 def frame_of(line: LogLine) -> Frame | None:
     """Return the frame that a line shows, behind any prefix."""
     if "File " not in line.text:
-        half = _HALF.match(line.text) if '", line ' in line.text else None
-        return None if half is None else Frame(half[1], half[2])
+        other = _HALF.match(line.text) if '", line ' in line.text else None
+        other = other or (_OLD_NOTEBOOK.match(line.text) if ".py in " in line.text else None)
+        return None if other is None else Frame(other[1], other[2])
     if (found := _FRAME.search(line.text)) is not None:
         path, function = found[1], found[2] or ""
     elif (found := _NOTEBOOK.search(line.text)) is not None:

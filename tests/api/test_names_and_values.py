@@ -206,3 +206,18 @@ def test_a_job_is_created_and_not_applied() -> None:
     assert text.startswith("# For `kubectl create -f -`")
     assert yaml.safe_load(text)["metadata"] == {"generateName": "dryserve-probe-"}
     assert "Secret dryserve-worker" in text
+
+
+def test_short_names_of_flags_are_taken_outside_a_command() -> None:
+    asked = ["check", "Qwen/Qwen3-8B", "--gpu", "l4-24gb", "--format", "command"]
+    short = CliRunner().invoke(cli, [*asked, "-tp", "2", "-q", "fp8"])
+    long = CliRunner().invoke(cli, [*asked, "--tensor-parallel-size", "2", "--quantization", "fp8"])
+    assert (short.exit_code, short.output) == (long.exit_code, long.output)
+    assert "--tensor-parallel-size 2" in short.output
+
+
+def test_flags_of_another_engine_are_one_word() -> None:
+    asked = ["plan", "Qwen/Qwen3-8B", "--engine", "llama.cpp", "--gpu", "l4", "--engine-flags", "-c", "32768"]
+    found = CliRunner().invoke(cli, asked)
+    assert found.exit_code == ExitCode.BAD_INPUT
+    assert found.output == "--engine-flags takes all flags as one word: --engine-flags '-c 32768'\n"

@@ -217,3 +217,10 @@ async def test_a_caller_who_leaves_in_the_middle_of_a_body_is_no_failure(app: Fa
         await app(scope, receive, send)
     assert not sent
     assert {line["log_level"] for line in lines} <= {"info"}
+
+
+def test_advice_for_one_small_card_names_one(client: TestClient) -> None:
+    """Gemma 3 27B: 27.4 billion parameters take 51 GiB, an RTX 4090 has 23.5."""
+    asked = {"model": "google/gemma-3-27b-it", "gpus": ["rtx-4090-24gb:1"]}
+    near = client.post("/v1/plan", json=asked).json()["plans"][0]["nearest_refused"]
+    assert any("ISTA-DASLab/gemma-3-27b-it-GPTQ-4b-128g" in note for note in near["error"]["notes"])

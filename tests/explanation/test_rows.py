@@ -39,12 +39,15 @@ def test_only_shortages_are_taken_from_a_person_s_words() -> None:
     paraphrased = [
         each.row
         for each in explained_rows()
-        if each.explanation.ending and each.explanation.ending.basis is CauseBasis.PARAPHRASED
+        if each.explanation.ending
+        and each.explanation.ending.cause
+        and each.explanation.ending.basis is CauseBasis.PARAPHRASED
     ]
 
     assert len(paraphrased) >= 4
     assert {(row["status"], row["error_type"]) for row in paraphrased} == {
-        ("failed", "kv_needed_gt_available")
+        ("failed", "kv_needed_gt_available"),
+        ("failed", "max_num_seqs_exceeds_mamba_blocks"),
     }
 
 

@@ -121,8 +121,8 @@ def test_a_hostile_expression_costs_no_more_than_its_length(pattern: str) -> Non
 @pytest.mark.parametrize(
     "entries",
     [
-        tuple(f"re:.*a{number}" for number in range(16_000)),
-        tuple(f"*a{number}*" for number in range(16_000)),
+        tuple(f"re:.*a+{number}" for number in range(16_000)),
+        tuple(f"*a{number}*b*" for number in range(16_000)),
         tuple("*" + "a*" * 200 + str(number) for number in range(1_000)),
     ],
 )
@@ -135,6 +135,34 @@ def test_patterns_beyond_count_are_not_read(entries: tuple[str, ...]) -> None:
         assert f"layers.{layer}.a1.x" not in names
         assert not names.within(f"layers.{layer}.a1.x")
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("form", "found"),
+    [
+        (r"re:.*\.a{}\.x", True),
+        (r"re:.*a{}", True),
+        (r"re:layers\.1\.a{}", True),
+        (r"re:model\.layers\.1\.a{}", True),
+        (r"re:a{}", False),
+        ("*a{}*", True),
+        ("layers.1.a{}*", True),
+        ("model.layers.1.a{}*", True),
+        ("a{}*", False),
+        ("*layers.1*.a{}", False),
+    ],
+)
+def test_a_hundred_thousand_literal_patterns_are_read(form: str, found: bool) -> None:
+    """What Python's `re.match` and `fnmatch` find for each of them."""
+    entries = tuple(form.format(number) for number in range(5, 100_005))
+    name = "layers.1.a77.x"
+    if form.startswith("re:"):
+        assert found == any(re.match(each[3:], p + name) for each in entries[60:80] for p in PREFIXES)
+    names = ModuleNames.parse(entries)
+    if form.endswith("*") or form.startswith("re:"):
+        assert names.readable
+    assert (name in names) == found
+    assert "layers.2.b1.x" not in names
 
 
 ATOMS = st.sampled_from(["a", "b", r"\.", ".", "[ab]", "[^a]", r"\d", r"\w", "1", r"[\d.]", "[a-b1]"])

@@ -139,3 +139,50 @@ def test_nemotrons_8_bit_checkpoint_takes_a_byte_for_most_of_its_parameters() ->
     stored = bytes_of(bundled_architecture("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"), "0.20.2")
 
     assert 0.98 * 123.6 * GB < stored < 1.05 * 123.6 * GB
+
+
+LAYERS = 20
+LISTED = 100_000
+
+
+def many_layers(quantization: dict[str, object]) -> ModelArchitecture:
+    return model(quantization, num_hidden_layers=LAYERS)
+
+
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}
+ROUNDED = {"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}
+
+
+def test_a_hundred_thousand_overrides_are_those_of_one_expression() -> None:
+    """vLLM 0.33.0, get_dynamic_override: each pattern is compared with the beginning of a module's name."""
+    one = {r"+:model\.layers\.\d+\.mlp\.down_proj": {"bits": 8}, r"-:model\.layers\.\d+\.self_attn": {}}
+    names = range(LISTED // 2)
+    many: dict[str, object] = {rf"+:model\.layers\.{number}\.mlp\.down_proj": {"bits": 8} for number in names}
+    many |= {rf"-:model\.layers\.{number}\.self_attn": {} for number in names}
+
+    plain = bytes_of(many_layers(GPTQ), "0.33.0")
+    overridden = bytes_of(many_layers(GPTQ | {"dynamic": one}), "0.33.0")
+    assert overridden > plain
+    assert bytes_of(many_layers(GPTQ | {"dynamic": many}), "0.33.0") == overridden
+
+
+def test_many_expressions_of_several_schemes_are_not_taken_out_of_their_order() -> None:
+    """The first match decides, so the layout is not known."""
+    mixed = {rf"+:.*\.{number}\..*": {"bits": 8 if number % 2 else 4} for number in range(40)}
+    alike = {rf"+:.*\.{number}\..*": {"bits": 8} for number in range(LAYERS)}
+
+    quantization = many_layers(GPTQ | {"dynamic": mixed}).quantization
+    assert quantization is not None
+    assert quantization.schemes == ()
+    all_eight = bytes_of(many_layers({**GPTQ, "bits": 8}), "0.33.0")
+    assert bytes_of(many_layers(GPTQ | {"dynamic": alike}), "0.33.0") == all_eight
+
+
+def test_a_hundred_thousand_exceptions_of_autoround_are_those_of_one_expression() -> None:
+    """vLLM 0.33.0, INCConfigParser: a key is a module's name, or an expression that is searched for in it."""
+    one = {r"layers\.\d+\.mlp\.down_proj": {"bits": 16}}
+    many = {f"model.layers.{number}.mlp.down_proj": {"bits": 16} for number in range(LISTED)}
+
+    expected = bytes_of(many_layers(ROUNDED | {"extra_config": one}), "0.33.0")
+    assert expected > bytes_of(many_layers(ROUNDED), "0.33.0")
+    assert bytes_of(many_layers(ROUNDED | {"extra_config": many}), "0.33.0") == expected

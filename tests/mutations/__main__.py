@@ -19,10 +19,13 @@ def main() -> None:
     parser.add_argument("count", type=int, nargs="?", default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    worst: dict[str, Trial] = {}
     slow, surprises = Counter[str](), list[Trial]()
-    slowest = 0.0
+    slowest: Trial | None = None
     for trial in trials(recorded_configs(), options.count, options.seed):
-        slowest = max(slowest, trial.seconds)
+        slowest = trial if slowest is None or trial.seconds > slowest.seconds else slowest
+        kind = trial.change if trial.change.startswith("large") else "small"
+        worst[kind] = max(worst.get(kind, trial), trial, key=lambda each: each.seconds)
         slow[trial.model] += trial.seconds > SLOW_SECONDS
         if trial.error is not None:
             surprises.append(trial)
@@ -31,8 +34,10 @@ def main() -> None:
     sys.stdout.write(
         f"{options.count:,} changed configs: {len(surprises)} errors that are not ours; "
         f"{slow.total()} took more than {SLOW_SECONDS * 1000:.0f} ms of processor time, "
-        f"the slowest {slowest * 1000:.0f} ms\n"
+        f"the slowest {0 if slowest is None else slowest.seconds * 1000:.0f} ms\n"
     )
+    for trial in worst.values():
+        sys.stdout.write(f"{trial.seconds * 1000:.0f} ms: {trial.model} on {trial.release}: {trial.change}\n")
     sys.exit(bool(surprises))
 
 

@@ -21,6 +21,7 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType
+from tests.mutations.large_configs import large
 
 JUNK: Final[tuple[object, ...]] = (
     *(None, True, False, -1, 0, 1, 2, 3, 7, 64, 4095, 1 << 31, 1 << 70, 0.5, -2.5, 1e308, float("inf")),
@@ -40,6 +41,8 @@ JUNK: Final[tuple[object, ...]] = (
         {"quant_method": "fp8"},
     ),
 )
+LARGE_EVERY: Final = 250
+"""Trials of which one has a config of megabytes."""
 GPUS: Final = ("rtx-3090-24gb", "a100-sxm-80gb", "h100-sxm-80gb", "b200-180gb")
 
 
@@ -61,9 +64,10 @@ def trials(configs: Mapping[str, Mapping[str, Any]], count: int, seed: int) -> I
     names, gpus = sorted(configs), tuple(map(find_gpu, GPUS))
     # Releases are read once per process: no config pays for that.
     rules = {release: (rules_for(release), release_rules(release))[0] for release in RELEASES}
-    for _ in range(count):
+    for index in range(count):
         name = dice.choice(names)
-        document, change = _changed(configs[name], dice)
+        make = large if index % LARGE_EVERY == LARGE_EVERY - 1 else _changed
+        document, change = make(configs[name], dice)
         release, gpu, flags = dice.choice(RELEASES), dice.choice(gpus), _flags(dice)
         started, error = process_time(), None
         try:

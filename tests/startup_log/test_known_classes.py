@@ -75,3 +75,23 @@ def test_an_attribute_of_none_has_no_cause() -> None:
 
     assert failure is not None
     assert failure.cause is None
+
+
+def test_python_s_own_words_count_in_a_title_too_if_the_engine_has_the_class() -> None:
+    """Titles as in vllm-project/vllm#34607; another program's class says nothing."""
+    known = read_log("# [Bug]: 'EagleProposer' object has no attribute 'positions'").failure
+    unknown = read_log("# [Bug]: 'SomeoneElse' object has no attribute 'positions'").failure
+
+    assert known is not None
+    assert known.cause is not None
+    assert known.cause.name == "spec_or_feature_unsupported"
+    assert unknown is None
+
+
+def test_the_name_of_a_layer_s_cache_is_no_weight() -> None:
+    """vllm-project/vllm-ascend#8440: the caches of the layers are bound by these names, after the weights."""
+    failure = read_log("KeyError: 'model.layers.0.self_attn.attn'").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "engine_fault"

@@ -223,3 +223,57 @@ def test_an_index_finds_what_a_search_finds(sentences: list[str], lines: list[st
         found = {at for at, _ in index.pairs(lines)}
         assert found <= {at for at, line in enumerate(lines) if sentence in line}
         assert found >= {at for at, line in enumerate(lines) if f" {sentence}" in f" {line}"}
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        # The forms of TORCH_CHECK and TORCH_INTERNAL_ASSERT, c10/util/Exception.h, and of vLLM's csrc.
+        (
+            'NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":830',
+            "out_of_memory",
+        ),
+        ("Failed at /workspace/csrc/quantization/abc/abc.cu:12 on a shape", "quantization_not_supported"),
+        ('r INTERNAL ASSERT FAILED at "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp":1', "nccl"),
+    ],
+)
+def test_a_file_of_c_in_a_message_names_its_part(message: str, cause: str) -> None:
+    failure = failure_of(f"RuntimeError: {message}")
+
+    assert failure.cause is not None
+    assert failure.cause.name == cause
+
+
+def test_an_exception_while_a_library_is_imported_is_one_of_versions() -> None:
+    failure = failure_of(
+        HEADER,
+        frame("transformers/models/abc.py", "<module>"),
+        f"{LAST}ValueError: something that no catalogue has",
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name == "build_does_not_match"
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "type_name", "cause"),
+    [
+        # Files of 0.6.6, which later releases moved or removed.
+        ("vllm/config.py", "verify_with_parallel_config", "ValueError", "settings_refused"),
+        ("vllm/core/block_manager.py", "allocate", "AssertionError", "engine_fault"),
+        ("vllm/worker/worker_base.py", "execute_worker", "NotImplementedError", "feature_not_supported"),
+        ("vllm/attention/backends/xformers.py", "forward", "NotImplementedError", "no_attention_backend"),
+        (
+            "vllm/model_executor/weight_utils.py",
+            "convert_pyslice_to_tensor",
+            "KeyError",
+            "weights_do_not_fit_the_class",
+        ),
+        ("torch_neuronx/xla_impl/trace.py", "trace", "RuntimeError", "neuron_fault"),
+    ],
+)
+def test_files_of_old_releases_have_their_part(path: str, function: str, type_name: str, cause: str) -> None:
+    failure = failure_of(HEADER, frame(path, function), f"{LAST}{type_name}: something that no catalogue has")
+
+    assert failure.cause is not None
+    assert failure.cause.name == cause

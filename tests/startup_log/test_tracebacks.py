@@ -67,3 +67,10 @@ def test_the_source_of_a_raise_says_what_is_cut_off_below_it() -> None:
     assert log.failure.cause is not None
     assert log.failure.cause.name == "build_does_not_match"
     assert log.failure.message == "Either a revision or a version must be specified."
+
+
+def test_a_frame_of_an_older_notebook_is_read() -> None:
+    """A line of ipython/ipython#13840."""
+    line = read_lines("/kaggle/usr/lib/vllm_0_7/vllm/utils.py in inner(*args, **kwargs)")[0]
+
+    assert frame_of(line) == Frame("/kaggle/usr/lib/vllm_0_7/vllm/utils.py", "inner")

@@ -57,7 +57,14 @@ class EngineParameters(PlanParameters):
             document = {key: document[key] for key in OTHERS if key in document}
             document |= {"engine": engine, "serve": read_flags(self.engine_flags or "")}
         elif self.engine_flags is not None:
-            raise InvalidRequest([("/serve", "`engine_flags` goes with another `engine`")])
+            raise InvalidRequest(
+                [
+                    (
+                        "/serve",
+                        "goes with --engine llama.cpp, sglang or tensorrt-llm (`engine` in a query string)",
+                    )
+                ]
+            )
         if self.cache_bytes is not None:
             if "engines" not in document and self.engine in {None, "vllm"}:
                 raise InvalidRequest([("/cache_bytes", "is `kv_cache_memory_bytes` for vLLM alone")])

@@ -221,6 +221,10 @@ class EndingAnswer(Output):
         description="The part of the engine or of a library that raised it; empty where its traceback is not "
         "in the log or was not needed"
     )
+    wanted: str = Field(
+        description="Lines to paste that would tell the cause; empty where the text holds the engine's own "
+        "words of it"
+    )
     fixes: list[FixAnswer] = Field(
         description="Changes that get past the failure, each planned, with the logged memory where that is "
         "known; empty where none was found"

@@ -5,6 +5,7 @@ These stand in the annotations of a schema, so that each member is named once. `
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from service.application.schemas.parts import PLAIN, Parts, Texts
@@ -54,10 +55,22 @@ class Writing:
     in_short: bool = False
     """Whether long texts are shortened where they are repeated."""
     texts: Texts = field(default_factory=lambda: Texts("s"))
+    forms: dict[type, Any] = field(init=False, compare=False, repr=False)
+    """How the members of each schema are found with these parts, as ``plain_values`` notes it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "forms", _forms(self.parts))
 
     def text(self, text: str) -> str:
         """Return a text, shortened where it is repeated in an answer in short."""
         return self.texts.once_whole(text) if self.in_short else text
+
+
+@cache
+def _forms(parts: Parts) -> dict[type, Any]:
+    """Return what all answers with the same parts share: the parts are compared once for an answer."""
+    del parts
+    return {}
 
 
 @dataclass(frozen=True, slots=True)

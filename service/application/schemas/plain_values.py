@@ -7,7 +7,7 @@ candidate. A test holds what is written against the schema.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -49,7 +49,10 @@ def plain(
 ) -> dict[str, Any]:
     """Return the members of a schema as they are found in a value; ``given``: those that were read before."""
     values: dict[str, Any] = {}
-    for name, found, read, left_out in _members(schema, writing.parts):
+    members = writing.forms.get(schema)
+    if members is None:
+        members = writing.forms[schema] = _members(schema, writing.parts)
+    for name, found, read, left_out in members:
         if given is not None and name in given:
             values[name] = given[name]
             continue
@@ -95,7 +98,6 @@ def _document(value: object) -> object:
     raise TypeError(f"{value!r} has no form in JSON")
 
 
-@cache
 def _members(schema: type[Output], parts: Parts) -> tuple[Member, ...]:
     """Return the members of a schema that a request with these parts gets, in the order of reading."""
     later = [name for name in schema.model_fields if name not in schema.read_first]

@@ -2,15 +2,14 @@
 
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
 import yaml
 
+from service.bundled_toml import read_toml
 from service.engine_plans.engine_plan import EnginePlan
 
 HUB_CACHE: Final = "/root/.cache/huggingface"
@@ -31,7 +30,7 @@ class EngineImage:
 
 @cache
 def _images() -> Mapping[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath("engine_images.toml").read_text("utf-8"))
+    return read_toml("service.application.text", "engine_images.toml")
 
 
 def image_of(plan: EnginePlan) -> EngineImage:

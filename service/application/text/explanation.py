@@ -9,10 +9,12 @@ from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
     Assumption,
+    CauseBasis,
     Diagnosis,
     Explanation,
     Finding,
 )
+from service.explanation.wanted_lines import LINES
 
 ADDED: Final = {
     "model": "--model ORG/NAME or --config FILE",
@@ -20,6 +22,11 @@ ADDED: Final = {
     "engine.version": "--engine-version",
 }
 """Options that give what a log does not say."""
+PASTE: Final = f"To have a failure explained, {LINES}"
+ASKED: Final = (
+    "What a model needs, and whether it fits a GPU, is answered by `dryserve plan MODEL --gpu GPU`."
+)
+"""What answers a question that is no failure."""
 COMMAND: Final = "  vllm serve "
 MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
@@ -78,6 +85,8 @@ def headline(explanation: Explanation) -> str:
     if ending is None:
         return _without_failure(explanation)
     cause = (ending.cause or "a cause that is not known").replace("_", " ")
+    if ending.basis is CauseBasis.PARAPHRASED:
+        return f"Line {ending.line} describes a failure: {cause}."
     which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
     if ending.refused:
         return f"The engine runs and refused a request, on line {ending.line}: {cause}."
@@ -92,7 +101,7 @@ def headline(explanation: Explanation) -> str:
 def _without_failure(explanation: Explanation) -> str:
     log = explanation.log
     if not understood(explanation):
-        return "Nothing in this text was understood: no line of it is one of vLLM's log."
+        return f"Nothing in this text was understood: no line of it is one of vLLM's log. {PASTE}"
     if not log.milestone and (log.measured or log.served_cache):
         return "The text holds measurements of a running engine."
     if log.milestone == "serving":
@@ -101,7 +110,7 @@ def _without_failure(explanation: Explanation) -> str:
         return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
     if log.ended_on is not None:
         return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
-    return "The log shows no failure, and no step of the start."
+    return f"The log shows no failure, and no step of the start. {PASTE} {ASKED}"
 
 
 def understood(explanation: Explanation) -> bool:
@@ -170,6 +179,8 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
     yield from _to_do(ending)
+    if ending.wanted:
+        yield ending.wanted
     if ending.planned is not None and ending.foreseen is not None:
         words = "The plan refuses too" if ending.foreseen else "The plan refuses with other words"
         refusal = f"{ending.planned.type} ({ending.planned.stage}): {ending.planned.message}"
@@ -184,7 +195,9 @@ def _heading(ending: Diagnosis) -> str:
     """Return what stands before the meaning of a failure: how surely it is known."""
     if ending.cause is None:
         return "In general"
-    return "Why, by where it was raised" if ending.basis == "origin" else "Why"
+    if ending.basis is CauseBasis.PARAPHRASED:
+        return "Why, as far as these words tell"
+    return "Why, by where it was raised" if ending.basis is CauseBasis.ORIGIN else "Why"
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """Matches module names against the names and patterns of a checkpoint's config."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Final, Self
 
+from service.architecture.weight_schemes import Names
+from service.memory.weights.fragments import Fragments
 from service.memory.weights.patterns import (
     MAX_PLACES,
     Expressions,
@@ -15,6 +16,7 @@ from service.memory.weights.patterns import (
     run_of_glob,
     runs_of,
 )
+from service.memory.weights.sorted_entries import SortedEntries
 
 PREFIXES: Final = (
     "thinker.model.",
@@ -27,21 +29,11 @@ PREFIXES: Final = (
     "",
 )
 """Checkpoints and the engine name a module with different prefixes; the first that matches is removed."""
-REGULAR: Final = "re:"
 
 
 def bare(name: str) -> str:
     """Return a module name without the model's own prefix."""
     return name.removeprefix(next(filter(name.startswith, PREFIXES)))
-
-
-_PREFIX: Final = re.compile("^(?:" + "|".join(map(re.escape, filter(None, PREFIXES))) + ")", re.MULTILINE)
-
-
-def _all_bare(names: list[str]) -> list[str]:
-    """Return the same of many names, at once: lists of a checkpoint reach 250,000 names."""
-    joined = _PREFIX.sub("", "\n".join(names)).split("\n")
-    return joined if len(joined) == len(names) else list(map(bare, names))
 
 
 def is_safe(pattern: str) -> bool:
@@ -60,10 +52,15 @@ def all_readable(entries: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleNames:
-    """Parsed names and patterns; ``name in names`` matches."""
+    """Parsed names and patterns; ``name in names`` matches.
 
-    entries: tuple[str, ...]
-    names: frozenset[str]
+    A name of a module has no prefix of a model. Entries may have one: as there may be 250,000 of them, each
+    prefix is put before the name.
+    """
+
+    names: Fragments
+    beginnings: Fragments
+    parts: Fragments
     globs: Expressions
     expressions: Expressions
     prefixed: int
@@ -74,28 +71,31 @@ class ModuleNames:
     @classmethod
     def parse(cls, entries: tuple[str, ...]) -> Self:
         """Sort entries into names, shell patterns and ``re:`` expressions."""
-        expressions = [entry.removeprefix(REGULAR) for entry in entries if entry.startswith(REGULAR)]
-        others = _all_bare([entry for entry in entries if not entry.startswith(REGULAR)])
-        globs = [entry for entry in others if "*" in entry]
-        of_globs, globs_readable = _together(globs, lambda glob: (run_of_glob(glob),))
-        of_expressions, expressions_readable = _together(expressions, runs_of)
+        found = SortedEntries.of(entries)
+        of_globs, globs_readable = _together(found.globs, lambda glob: (run_of_glob(bare(glob)),))
+        of_expressions, expressions_readable = _together(found.expressions, runs_of)
         prefixed = 0
         for prefix in PREFIXES:
             prefixed |= of_expressions.after(prefix)
         return cls(
-            entries,
-            frozenset(entry for entry in others if "*" not in entry),
+            Fragments.of(found.names),
+            Fragments.of(found.beginnings),
+            Fragments.of(found.parts),
             of_globs,
             of_expressions,
             prefixed,
-            globs_readable and expressions_readable,
+            found.readable and globs_readable and expressions_readable,
         )
 
     def __contains__(self, name: str) -> bool:
         return _is_among(self, name)
 
     def _matched(self, name: str) -> bool:
-        if name in self.names or self.globs.match(self.globs.after(name)):
+        if any(prefix + each in self.names.texts for each in _written(name) for prefix in PREFIXES):
+            return True
+        if _begins(self.beginnings, name) or self.parts.occur_in(name):
+            return True
+        if self.globs.match(self.globs.after(name)):
             return True
         return self.expressions.match(self.expressions.after(name, self.prefixed))
 
@@ -113,16 +113,27 @@ class ModuleNames:
     def _within(self, name: str) -> bool:
         parts = name.split(".")
         ends = combinations(range(len(parts) + 1), 2)
-        paths = (".".join(parts[begin:end]) for begin, end in ends)
-        return any(path in self.names or f"{path}." in self.names for path in paths)
+        paths = [".".join(parts[begin:end]) for begin, end in ends]
+        paths += [prefix + path for path in paths if name.startswith(path) for prefix in PREFIXES]
+        return any(path in self.names.texts or f"{path}." in self.names.texts for path in paths)
 
     def _occurs(self, name: str) -> bool:
-        anywhere, first = _parts(self)
-        if any(name[:end] in first for end in range(1, len(name) + 1)):
-            return True
-        if len(anywhere) <= len(name) ** 2:
-            return any(entry in name for entry in anywhere)
-        return any(name[begin:end] in anywhere for begin, end in combinations(range(len(name) + 1), 2))
+        return _begins(self.names, name) or self.names.occur_in(name)
+
+
+def _begins(fragments: Fragments, name: str) -> bool:
+    """Whether a string, less the prefix of a model, is the beginning of a name."""
+    return bool(fragments.lengths) and any(
+        fragments.begin(prefix + each, len(prefix)) for each in _written(name) for prefix in PREFIXES
+    )
+
+
+def _written(name: str) -> tuple[str, ...]:
+    """Return a name as entries without operators may have it: the engine renames whole parts in these alone.
+
+    Source: vLLM 0.13.0 to 0.33.0, gpt_oss.py hf_to_vllm_mapper.
+    """
+    return (name, name.replace(".attn.", ".self_attn.", 1)) if ".attn." in name else (name,)
 
 
 def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:
@@ -158,15 +169,6 @@ def _occurs_in(names: ModuleNames, name: str) -> bool:
     return names._occurs(name)  # noqa: SLF001 - its own cache
 
 
-@lru_cache(maxsize=64)
-def _parts(names: ModuleNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the plain entries as they are, and what those with a model's prefix have after it."""
-    plain = [entry for entry in names.entries if "*" not in entry and not entry.startswith(REGULAR)]
-    rest = (bare for entry, bare in zip(plain, _all_bare(plain), strict=True) if bare != entry)
-    return frozenset(plain), frozenset(rest)
-
-
-@lru_cache(maxsize=64)
 def module_names(entries: tuple[str, ...]) -> ModuleNames:
-    """Return the parsed entries."""
-    return ModuleNames.parse(entries)
+    """Return the parsed entries, which are kept with them."""
+    return (entries if isinstance(entries, Names) else Names.of(entries)).once(ModuleNames.parse)

@@ -1,0 +1,45 @@
+"""Groups the objects of a long section that say the same: there may be 150,000, of a few kinds."""
+
+from collections.abc import Iterator, Mapping
+from itertools import repeat
+from operator import eq
+from typing import Any, Final
+
+from service.architecture.config import Config
+
+COMPARED: Final = 16
+"""Kinds of objects up to which each object is compared as a whole, which is the fastest."""
+
+
+def alike(section: Config, fields: tuple[str, ...]) -> Iterator[tuple[list[str], Config]]:
+    """Yield the names of objects whose ``fields`` are equal, and one of the objects.
+
+    The kinds come in the order in which they appear first, but some may come more than once.
+    """
+    names = [name for name, each in section.fields.items() if type(each) is dict or isinstance(each, Mapping)]
+    for _ in range(COMPARED):
+        if not names:
+            return
+        first = section.fields[names[0]]
+        same = list(map(eq, map(section.fields.__getitem__, names), repeat(first)))
+        if all(same):
+            yield names, _view(section, names[0])
+            return
+        yield [name for name, equal in zip(names, same, strict=True) if equal], _view(section, names[0])
+        names = [name for name, equal in zip(names, same, strict=True) if not equal]
+    yield from _by_fields(section, names, fields)
+
+
+def _view(section: Config, name: str) -> Config:
+    return Config(section.fields[name], section.at(name), plain=section.plain)
+
+
+def _by_fields(
+    section: Config, names: list[str], fields: tuple[str, ...]
+) -> Iterator[tuple[list[str], Config]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        each: Mapping[str, Any] = section.fields[name]
+        found.setdefault(repr([each.get(field) for field in fields]), []).append(name)
+    for group in found.values():
+        yield group, _view(section, group[0])

@@ -1,0 +1,28 @@
+"""What a text lacks to know why something failed: the lines to paste."""
+
+from typing import Final
+
+from service.startup_log.failure import Failure
+
+LINES: Final = (
+    "paste what the engine printed: its first lines (release, model, flags), and all lines from the first "
+    "ERROR or Traceback on."
+)
+OF_START: Final = f"To be sure, {LINES}"
+ABOVE: Final = (
+    "The message follows from another one. Paste the lines above it, from the first ERROR or Traceback of "
+    "EngineCore or a Worker on; `docker logs`, `journalctl -u` or `kubectl logs --previous` have them."
+)
+OF_REQUEST: Final = (
+    "To be sure, paste the command that starts the server, one request with its answer, and the lines that "
+    "the server logged meanwhile."
+)
+
+
+def wanted_lines(failure: Failure) -> str:
+    """Return which lines would tell the cause; empty where the text holds the engine's own words of it."""
+    if failure.paraphrased:
+        return OF_REQUEST if failure.refused else OF_START
+    if failure.cause is None and failure.follows:
+        return ABOVE
+    return ""

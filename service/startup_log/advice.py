@@ -1,0 +1,83 @@
+"""Says what to try first, by the part of the engine or of a library that an exception passed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+from service.bundled_toml import read_toml
+from service.startup_log.phrases import CAUSES
+from service.startup_log.tracebacks import Frame
+
+KERNEL: Final = "kernel"
+"""Stands for the causes below, which any kernel can have."""
+OF_KERNELS: Final = frozenset(
+    {
+        *(
+            "illegal_memory_access",
+            "cuda_call_refused",
+            "cuda_error",
+            "cuda_library_failed",
+            "triton_compile",
+        ),
+        *("flashinfer_kernel_failed", "no_kernels_for_this_gpu", "device_side_assert", "compile_failed"),
+        *("graph_capture_not_permitted", "graph_capture_failed", "tensors_do_not_fit", "engine_fault"),
+        *("autotuning_failed", "rocm_fault", "kernels_not_for_this_amd_gpu", "build_does_not_match"),
+        *("deep_gemm_without_kernels", "feature_not_supported"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to try first after a failure in one part, with the fields of advice.toml."""
+
+    files: tuple[str, ...]
+    causes: frozenset[str]
+    remedies: tuple[tuple[Version, str], ...]
+    """The oldest first."""
+    unless: str
+    not_after: frozenset[str]
+
+    def remedy(self, release: Version | None) -> str:
+        """Return the words for a release; those of the newest where it is not known."""
+        said = [words for since, words in self.remedies if release is None or since <= release]
+        return said[-1] if said else ""
+
+
+def advice_for(
+    cause: str, frames: Sequence[Frame], *, release: str | None, flags: Mapping[str, Any], reached: str
+) -> str:
+    """Return what to try first against a failure whose frames are given, the innermost first."""
+    version = _version(release)
+    for frame in frames:
+        for advice in _ADVICE:
+            if any(each in f"/{frame.path}" for each in advice.files):
+                if cause in advice.causes and reached not in advice.not_after:
+                    return "" if flags.get(advice.unless) else advice.remedy(version)
+                break
+    return ""
+
+
+def _version(release: str | None) -> Version | None:
+    try:
+        return None if release is None else Version(release.split("+")[0])
+    except InvalidVersion:
+        return None
+
+
+def _advice(table: Mapping[str, Any]) -> Advice:
+    known = {cause.name for cause in CAUSES} | {KERNEL}
+    if unknown := sorted({*table["causes"]} - known):
+        raise ValueError(f"advice.toml: unknown causes: {unknown}")
+    return Advice(
+        tuple(table["files"]),
+        frozenset(table["causes"]) | (OF_KERNELS if KERNEL in table["causes"] else frozenset()),
+        tuple(sorted((Version(since), words) for since, words in table["remedy"].items())),
+        table.get("unless", ""),
+        frozenset(table.get("not_after", ())),
+    )
+
+
+_ADVICE: Final = tuple(map(_advice, read_toml("service.startup_log", "advice.toml")["advice"]))

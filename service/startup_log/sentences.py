@@ -1,0 +1,171 @@
+"""Finds what a person wrote around a log: the title and the sentences of an issue, a question, a message."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Final
+
+from service.startup_log.lines import LogLine
+from service.startup_log.phrases import BEGINNINGS, MILESTONES, TEMPLATES
+from service.startup_log.templates import SentenceIndex, lines_containing
+from service.startup_log.tracebacks import HEADER, frame_of
+
+MOST: Final = 240
+"""Sentences of a text that are read."""
+MOST_LINES: Final = 3000
+"""Lines of a text in which they are looked for."""
+MOST_PARAGRAPHS: Final = 1000
+"""Paragraphs in which they are looked for."""
+LONGEST: Final = 400
+"""Characters of a sentence that are read."""
+LEAST_WORDS: Final = 4
+"""Words of a sentence below the title."""
+_PLAIN: Final = 0.6
+"""Share of the words of a sentence that are words, and not numbers, paths or code."""
+_TAGS: Final = re.compile(r"^[#\s>*_]{0,8}((?:\[[A-Za-z][^\]\[:]{1,30}\][\s:\uff1a-]{0,4}){1,4})")
+_TAG: Final = re.compile(r"\[([^\]\[]{1,40})\]")
+_NO_VERB: Final = (
+    r"(?!.{0,200}\b(?:fail|error|cannot|hang|when|after|does|not|crash|takes|stuck|never)[a-z]{0,4}\b)"
+)
+_NO_FAULT: Final = r"(?i:(?!.{0,60}\b(?:cannot|fail|error|unable|issue|problem)))"
+_UNSAID: Final = (
+    # Checks of a form, tables, code, flags; prompts, links alone; commands, and not sentences about them.
+    r"[-*] \[[ xX]\]|\||[{}\[\]]|<(?!/?think)|--?[a-z]\S*(?:\s+\S+){0,2}$",
+    r"[$\u276f\u279c%] |>>> |#!/|https?://\S+$",
+    r"(?:sudo |nohup )?(?:\S{0,80}/)?vllm (?:serve|bench|chat|run-batch|complete) \S{0,120}[/\d-]",
+    rf"(?:sudo |nohup )?(?:docker|python3?|pip3?|uv|export|curl|kubectl|helm|git|apt|conda) {_NO_VERB}",
+    # Source code, JSON, and exceptions.
+    r"import |from \w+ import|raise \w|def |class \w+[(:]|return |assert |self\.|@\w",
+    r"'[^']{1,80}': ?|\"[^\"]{1,80}\": ?|[\w.]{1,80}\(|\s*\^",
+    r"(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): ",
+    # Log lines of other programs, and what collect_env and pip print.
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",
+    r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d",
+    r"Vulnerability |[\w.-]{1,60}==",
+    _NO_FAULT + r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
+)
+_NOT_SAID: Final = re.compile("|".join(_UNSAID))
+"""Beginnings of lines that nobody says."""
+_FENCE: Final = re.compile(r"^\s{0,8}(?:```|~~~)")
+_ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f])")
+_HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
+_WORD: Final = re.compile(
+    r"\d{1,3}(?:,\d{3})+|[a-z0-9'.+%]+|!{3,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
+)
+_TYPED: Final = re.compile(r"[A-Za-z][a-z']{0,24}[,.:;!?)]{0,3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a person."""
+
+    line: LogLine
+    """The line on which it begins."""
+    words: str
+    """Its words in small letters, each between blanks."""
+    text: str
+    title: bool
+    """It is the first of the text, and heads it."""
+    tags: tuple[str, ...] = ()
+    """Kinds of issues that the title names in brackets."""
+    beside_start: bool = False
+    """The text holds the log of a start too."""
+
+
+_OF_STARTS: Final = (*BEGINNINGS, *(says for each in MILESTONES for says in each.says))
+
+
+@cache
+def _messages() -> SentenceIndex:
+    return SentenceIndex([template.start for template in TEMPLATES])
+
+
+def _with_values(lines: Sequence[LogLine]) -> set[int]:
+    """Return the numbers of the lines that hold the engine's own figures."""
+    texts = [line.text for line in lines]
+    return {
+        lines[at].number
+        for at, which in _messages().pairs(texts)
+        if any(True for _ in TEMPLATES[which].find(texts[at]))
+    }
+
+
+def plain_words(text: str) -> str:
+    """Return the words of a text in small letters, each between blanks."""
+    words = (word.strip(".'") for word in _WORD.findall(text.casefold()))
+    return f" {' '.join(filter(None, words))} "
+
+
+def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
+    """Return the sentences of a text, at most ``MOST``; the first is the title where a person wrote it.
+
+    Around the log of a start only a person writes a title; without one, sentences are those of a script.
+    """
+    found: list[Sentence] = []
+    of_start = _is_log(lines)
+    for line, text, heads in islice(_said(lines[:MOST_LINES]), MOST_PARAGRAPHS):
+        if of_start and not heads and not found:
+            return ()
+        tags = _TAGS.match(text) if heads else None
+        kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
+        for at, each in enumerate(_ENDS.split(text if tags is None else text[tags.end() :])):
+            title = heads and not at
+            if title or _is_prose(each):
+                found.append(
+                    Sentence(line, plain_words(each[:LONGEST]), each[:LONGEST], title, kinds, of_start)
+                )
+            if len(found) == MOST:
+                return tuple(found)
+    return tuple(found)
+
+
+def _is_log(lines: Sequence[LogLine]) -> bool:
+    return bool(lines_containing([line.text for line in lines], _OF_STARTS))
+
+
+def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
+    """Yield the lines that a person wrote, those of one paragraph joined, and whether it is the title."""
+    values = _with_values(all_lines)
+    lines = [line for line in all_lines if line.number not in values]
+    fenced, first = False, True
+    begin: LogLine | None = None
+    text = ""
+    for line in lines:
+        if _FENCE.match(line.text):
+            fenced = not fenced
+        said = not fenced and _is_said(line)
+        if said and begin is not None and text[-1:] not in ".!?:\u3002" and line.text[:1].islower():
+            text = f"{text} {line.text}"[: 4 * LONGEST]
+            continue
+        if begin is not None:
+            yield begin, text, first
+            first, begin, text = False, None, ""
+        if said:
+            begin, text = line, line.text.strip()
+        elif any(map(str.isalnum, line.text)):
+            # What follows a log is no title of it.
+            first = False
+    if begin is not None:
+        yield begin, text, first
+
+
+def _is_said(line: LogLine) -> bool:
+    text = line.text.strip()
+    if (tags := _TAGS.match(text)) is not None and any(map(str.isalpha, text[tags.end() :])):
+        text = text[tags.end() :]
+    if not any(map(str.isalpha, text)) or line.level or line.origin is not None or line.time:
+        return False
+    if _FENCE.match(text) or _HEADING.match(text) or _NOT_SAID.match(text):
+        return False
+    return HEADER not in text and frame_of(line) is None
+
+
+def _is_prose(text: str) -> bool:
+    if not text.isascii():
+        return True
+    words = text.split()
+    return len(words) >= LEAST_WORDS and sum(_TYPED.fullmatch(each) is not None for each in words) >= (
+        _PLAIN * len(words)
+    )

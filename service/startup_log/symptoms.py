@@ -1,0 +1,153 @@
+"""Names the cause that a person describes: by what a sentence is about, and what is wrong with it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from service.bundled_toml import read_toml
+from service.startup_log.phrases import CAUSES, FailureCause
+from service.startup_log.sentences import Sentence, plain_words
+
+ANY_LETTERS: Final = "*"
+OR: Final = "|"
+FAMILY: Final = "@"
+LEAST_WORDS: Final = 3
+"""Words of a title that says what failed; fewer only head what follows."""
+_DENIES: Final = re.compile(
+    r" (?:no|never|not|nothing|without|zero|avoid|prevent)(?: an?| any| single| obvious| clear)? "
+    r"(?:oom|ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?) |"
+    r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
+    r"(?:is|was|got) fixed|all good) "
+)
+"""Parts of a sentence that say that something did not fail."""
+_WISHES: Final = re.compile(
+    r" (?:should|expected|would be|ideally|hope|searched for relevant|please make sure) "
+)
+"""What shows that a sentence says how it should be."""
+_ASKS: Final = re.compile(
+    r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
+)
+"""What shows that a sentence asks something."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordGroup:
+    """Alternatives of which one is in a sentence."""
+
+    words: tuple[str, ...]
+
+    def is_in(self, words: str) -> bool:
+        """Whether a sentence's plain words hold one."""
+        return any(each in words for each in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What a sentence says that shows a cause."""
+
+    cause: FailureCause
+    says: tuple[WordGroup, ...]
+    unless: WordGroup
+    general: bool
+    """It says what happened and hardly why."""
+    tagged: frozenset[str]
+    """Kinds of issues, one of which the title names; empty for any."""
+
+    def is_in(self, sentence: Sentence) -> bool:
+        """Whether a sentence has it."""
+        if self.tagged and self.tagged.isdisjoint(sentence.tags):
+            return False
+        words = _DENIES.sub(" ", sentence.words)
+        return all(each.is_in(words) for each in self.says) and not self.unless.is_in(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A cause that a sentence describes; ``None`` where it says only that something failed."""
+
+    sentence: Sentence
+    cause: FailureCause | None
+    general: bool
+
+
+def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Described | None:
+    """Return what sentences describe: a reason in the title, else in another one, else only what happened.
+
+    Beside the log of a start, sentences without a title that complains are those of a script.
+    """
+    if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
+        return None
+    troubled = [each for each in found if (each.title or not titles_only) and _is_of_failure(each)]
+    wishes = any(_WISHES.search(each.words) for each in found[:2]) and not any(
+        "bug" in each.tags for each in found[:1]
+    )
+    for general in (False, True):
+        if general and wishes:
+            continue
+        for sentence in troubled:
+            symptom = next(
+                (each for each in _vocabulary().symptoms if each.general is general and each.is_in(sentence)),
+                None,
+            )
+            if symptom is not None:
+                return Described(sentence, symptom.cause, general)
+    title = next(
+        (
+            each
+            for each in troubled
+            if each.title and _vocabulary().complaint.is_in(_DENIES.sub(" ", each.words))
+        ),
+        None,
+    )
+    if title is not None and len(title.words.split()) < LEAST_WORDS:
+        title = None
+    if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
+        title = None
+    return None if title is None or titles_only else Described(title, None, general=True)
+
+
+def _is_of_failure(sentence: Sentence) -> bool:
+    return sentence.title or not _WISHES.search(sentence.words)
+
+
+def _spelled(word: str) -> str:
+    """Return the text that a sentence's plain words hold where they hold an alternative."""
+    if not word.isascii():
+        return word
+    plain = plain_words(word)
+    begins, ends = word.startswith(ANY_LETTERS), word.endswith(ANY_LETTERS)
+    return plain[1 if begins else 0 : len(plain) - 1 if ends else None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Vocabulary:
+    symptoms: tuple[Symptom, ...]
+    complaint: WordGroup
+    trouble: WordGroup
+
+
+@cache
+def _vocabulary() -> _Vocabulary:
+    table = read_toml("service.startup_log", "symptoms.toml")
+    families: Mapping[str, str] = table["words"]
+    causes = {each.name: each for each in CAUSES}
+
+    def group(text: str) -> WordGroup:
+        words: list[str] = []
+        for each in text.split(OR):
+            words.extend(group(families[each[1:]]).words if each.startswith(FAMILY) else (_spelled(each),))
+        return WordGroup(tuple(dict.fromkeys(words)))
+
+    symptoms = (
+        Symptom(
+            cause=causes[each["cause"]],
+            says=tuple(map(group, each["says"])),
+            unless=WordGroup(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
+            general=each.get("general", False),
+            tagged=frozenset(each.get("tagged", ())),
+        )
+        for each in table["symptom"]
+    )
+    return _Vocabulary(tuple(symptoms), group(families["complaint"]), group(families["trouble"]))

@@ -1,0 +1,173 @@
+"""Failures that a person describes without any message of the engine."""
+
+import pytest
+
+from service.startup_log.lines import read_lines
+from service.startup_log.log import read_log
+from service.startup_log.sentences import plain_words, sentences
+from service.startup_log.symptoms import described
+
+TITLES = [
+    # Requests: docs/features/tool_calling, reasoning_outputs, structured_outputs; docs/serving.
+    ("tool calls of Qwen3-Coder show up in content instead of tool_calls", "tool_call_not_parsed"),
+    ("[Bug]: streaming tool call arguments are truncated with the hermes parser", "tool_call_not_parsed"),
+    ("chat completions return 400 because the base model has no chat template", "no_usable_chat_template"),
+    ("reasoning_content is always null with --reasoning-parser deepseek_r1", "reasoning_not_separated"),
+    ("guided_json is ignored and the model answers in plain text", "grammar_not_applied"),
+    ("[Bug]: xgrammar segfaults with a recursive schema", "grammar_failed"),
+    ("Llama-3 never stops generating, it repeats until max_tokens", "output_does_not_end"),
+    ("The model `gpt-3.5-turbo` does not exist, says the 404 of my client", "model_name_not_served"),
+    ("401 unauthorized from our server although the client sends the api key", "not_authorized"),
+    # What is generated, and how fast: docs/usage/troubleshooting, docs/configuration/optimization.
+    ("[Bug]: Qwen2.5-7B AWQ generates garbage (!!!!!) since upgrading to 0.11.0", "wrong_output"),
+    ("outputs are not deterministic with temperature 0", "wrong_output"),
+    ("gsm8k accuracy drops from 0.85 to 0.02 with fp8 kv cache", "wrong_output"),
+    ("[Performance]: speculative decoding with ngram is slower than without", "slower_than_expected"),
+    ("prefix cache hit rate is always 0%", "cache_not_reused"),
+    ("Host memory leak: RSS grows over hours with images", "memory_grows"),
+    # The hub, names and flags.
+    ("Cannot download meta-llama/Llama-3.1-8B-Instruct, I get 401 though logged in", "hub_unavailable"),
+    ("huggingface 403 forbidden when pulling a gated model inside docker", "hub_unavailable"),
+    ("Port 8000 is already in use when I restart the server", "address_in_use"),
+    ("Can't use tensor parallel size 3 for a model with 32 heads", "heads_do_not_divide"),
+    ("vllm does not recognize model type gemma9", "unknown_architecture"),
+    ("LoRA adapter cannot be loaded, target module embed_tokens unsupported", "adapter_does_not_fit"),
+    ("Permission denied for /.cache when the container runs as non-root", "file_not_accessible"),
+    # Devices, memory, processes.
+    ("no kernel image for RTX 5090 with vllm 0.8.2", "no_kernels_for_this_gpu"),
+    ("[Bug]: CUDA OOM when serving Qwen3-32B with gpu_memory_utilization=0.9", "out_of_memory"),
+    ("max_model_len 131072 does not fit in KV cache on a 24GB card", "kv_cache_smaller_than_one_request"),
+    (
+        "the second vllm instance on the same GPU fails, memory is taken by the first",
+        "memory_taken_by_others",
+    ),
+    ("CUDA illegal memory access with chunked prefill on B200", "illegal_memory_access"),
+    ('[Bug]: vllm serve hangs after "Loading safetensors checkpoint shards: 100%"', "worker_hangs"),
+    ("NCCL timeout after 10 minutes when running DeepSeek-R1 with TP 16", "collective_timed_out"),
+    ("multi-node vllm: the second node can't connect to the master", "ranks_not_connected"),
+    ("vLLM doesn't detect GPU in docker", ("no_gpu_visible", "container_without_gpus")),
+    ("undefined symbol error after pip install vllm with torch 2.9", "build_does_not_match"),
+    ("[Installation]: building vllm from source fails on Jetson Orin", "install_failed"),
+    # Containers and clients.
+    ("Pod restarts because its liveness probe fails while weights load", "probe_ended_it"),
+    (
+        "connection refused when calling http://localhost:8000/v1/models from a container",
+        "server_not_reached",
+    ),
+    ("NixlConnector: KV transfer between prefill and decode instance fails", "kv_connector_failed"),
+    # Other languages.
+    ("vllm \u90e8\u7f72 Qwen3 \u65f6\u663e\u5b58\u4e0d\u8db3", "out_of_memory"),
+    ("\u8c03\u7528 tool call \u65f6\u62a5\u9519", "tool_call_not_parsed"),
+]
+QUIET = [
+    "It served for three weeks without an error, thanks to everybody.",
+    "How do I serve two models on one GPU?",
+    "Our pods pull the model from a volume, and the tool calls are parsed with hermes.",
+    "KV cache: 268,169 tokens at --max-model-len 240k",
+    "I run Qwen3-32B on two L40S with a chat template of my own.",
+    "No OOM so far with 0.95, and nothing hangs.",
+    "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --port 8000",
+]
+
+
+@pytest.mark.parametrize(("title", "cause"), TITLES)
+@pytest.mark.parametrize(
+    "form", ["{}", "# {}", "{}\n\n### Your current environment\n\nvLLM Version: 0.19.0\n"]
+)
+def test_a_title_names_its_cause(title: str, cause: str | tuple[str, ...], form: str) -> None:
+    failure = read_log(form.format(title)).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name in cause if isinstance(cause, tuple) else failure.cause.name == cause
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_complains_of_nothing_is_no_failure(text: str) -> None:
+    assert read_log(text).failure is None
+
+
+def test_a_title_that_only_complains_is_shown_without_a_cause() -> None:
+    failure = read_log("[Bug]: vllm serve fails to start with our own model\n").failure
+
+    assert failure is not None
+    assert (failure.cause, failure.paraphrased, failure.line) == (None, True, 1)
+    assert failure.message == "vllm serve fails to start with our own model"
+
+
+def test_a_cut_traceback_says_more_than_a_title_that_only_complains() -> None:
+    """vLLM 0.9.1, transformers_utils/processor.py: the frames show what was loaded."""
+    frames = "\n".join(
+        f'  File "/x/site-packages/{file}", line 9, in {function}'
+        for file, function in (
+            ("vllm/inputs/registry.py", "get_hf_processor"),
+            ("vllm/transformers_utils/processor.py", "get_processor"),
+            ("transformers/processing_utils.py", "from_pretrained"),
+        )
+    )
+    failure = read_log(f"Deploying our model failed\n\n```\n{frames}\n```\n").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "multimodal_input_not_processed"
+
+
+def test_a_server_that_cannot_bind_its_port_has_failed() -> None:
+    """uvicorn 0.30, server.py startup: it binds after the application has started."""
+    text = (
+        "INFO:     Application startup complete.\n"
+        "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): "
+        "address already in use\n"
+    )
+    failure = read_log(text).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "address_in_use"
+
+
+def test_a_script_s_own_lines_are_nobody_s_words() -> None:
+    banner = "INFO 10-26 11:35:30 [api_server.py:1896] vLLM API server version 0.10.2\n"
+
+    assert read_log(f"Pulling the docker image\n(take 8889 if port 8888 is taken)\n{banner}").failure is None
+
+
+def test_the_engine_s_words_come_before_a_title() -> None:
+    text = "[Bug]: tool calls fail\n\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\n"
+
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.cause is not None
+    assert (failure.cause.name, failure.paraphrased) == ("out_of_memory", False)
+
+
+def test_a_title_says_more_than_the_engine_s_death() -> None:
+    text = "[Bug]: illegal memory access with LoRA\n\nvllm.v1.engine.exceptions.EngineDeadError: it died\n"
+
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "illegal_memory_access"
+
+
+def test_the_words_of_a_command_in_a_sentence_are_no_model() -> None:
+    assert read_log("[Bug]: vllm serve hangs with two cards").model is None
+    assert read_log("$ vllm serve org/name --max-model-len 8").model == "org/name"
+
+
+def test_code_and_fields_are_not_said() -> None:
+    lines = read_lines(
+        "Tool calls fail\n```\nit hangs\n```\nIs CUDA available: False\n    raise ValueError('it fails')\n"
+        "- [x] I searched for issues\nThis happens with every release that I tried.\n"
+    )
+    said = sentences(lines)
+
+    assert [each.text for each in said] == [
+        "Tool calls fail",
+        "This happens with every release that I tried.",
+    ]
+    assert described(said) is not None
+
+
+def test_words_are_compared_without_their_marks() -> None:
+    assert plain_words("`--tool-call-parser` isn't **set**!") == " tool call parser isn't set "
