@@ -44,6 +44,8 @@ _UNSAID: Final = (
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",
     r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d",
     r"Vulnerability |[\w.-]{1,60}==",
+    # Lines of a notebook's log, and what pip says of packages.
+    r"\d{1,6}\.\d{1,3}s \d{1,7}(?: |$)|[\w.-]{1,60} \d[\w.]{0,20} (?:requires|has requirement) ",
     _NO_FAULT + r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
 )
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))
