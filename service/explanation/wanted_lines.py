@@ -4,10 +4,11 @@ from typing import Final
 
 from service.startup_log.failure import Failure
 
-OF_START: Final = (
-    "To be sure, paste what the engine printed: its first lines (release, model, flags), and all lines from "
-    "the first ERROR or Traceback on."
+LINES: Final = (
+    "paste what the engine printed: its first lines (release, model, flags), and all lines from the first "
+    "ERROR or Traceback on."
 )
+OF_START: Final = f"To be sure, {LINES}"
 ABOVE: Final = (
     "The message follows from another one. Paste the lines above it, from the first ERROR or Traceback of "
     "EngineCore or a Worker on; `docker logs`, `journalctl -u` or `kubectl logs --previous` have them."

@@ -167,7 +167,10 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if words is None and roots:
         found = _of_exception(roots[0], lines)
         words = found if found.cause is not None else _with_title(found, lines)
-    return words or _cut_off(lines)
+    if words is None or (words.paraphrased and words.cause is None):
+        # What is left of a traceback says more than a title that only complains.
+        return _cut_off(lines) or words
+    return words
 
 
 def _of_part(

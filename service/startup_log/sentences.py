@@ -14,6 +14,8 @@ from service.startup_log.tracebacks import HEADER, frame_of
 
 MOST: Final = 240
 """Sentences of a text that are read."""
+MOST_LINES: Final = 3000
+"""Lines of a text in which they are looked for."""
 MOST_PARAGRAPHS: Final = 1000
 """Paragraphs in which they are looked for."""
 LONGEST: Final = 400
@@ -103,7 +105,7 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
     """
     found: list[Sentence] = []
     of_start = _is_log(lines)
-    for line, text, heads in islice(_said(lines), MOST_PARAGRAPHS):
+    for line, text, heads in islice(_said(lines[:MOST_LINES]), MOST_PARAGRAPHS):
         if of_start and not heads and not found:
             return ()
         tags = _TAGS.match(text) if heads else None

@@ -95,6 +95,49 @@ def test_a_title_that_only_complains_is_shown_without_a_cause() -> None:
     assert failure.message == "vllm serve fails to start with our own model"
 
 
+def test_a_cut_traceback_says_more_than_a_title_that_only_complains() -> None:
+    """vLLM 0.9.1, transformers_utils/processor.py: the frames show what was loaded."""
+    frames = "\n".join(
+        f'  File "/x/site-packages/{file}", line 9, in {function}'
+        for file, function in (
+            ("vllm/inputs/registry.py", "get_hf_processor"),
+            ("vllm/transformers_utils/processor.py", "get_processor"),
+            ("transformers/processing_utils.py", "from_pretrained"),
+        )
+    )
+    failure = read_log(f"Deploying our model failed\n\n```\n{frames}\n```\n").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "multimodal_input_not_processed"
+
+
+def test_a_server_that_cannot_bind_its_port_has_failed() -> None:
+    """uvicorn 0.30, server.py startup: it binds after the application has started."""
+    text = (
+        "INFO:     Application startup complete.\n"
+        "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): "
+        "address already in use\n"
+    )
+    failure = read_log(text).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "address_in_use"
+
+
+def test_what_was_tried_is_not_what_failed() -> None:
+    failure = read_log(
+        "The engine hangs after the weights are loaded on two nodes\n\n"
+        "Set NCCL_P2P_DISABLE=1 and increased the timeouts of Ray.\n"
+        "We tried another tokenizer, which fails too.\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "worker_hangs"
+
+
 def test_a_script_s_own_lines_are_nobody_s_words() -> None:
     banner = "INFO 10-26 11:35:30 [api_server.py:1896] vLLM API server version 0.10.2\n"
 

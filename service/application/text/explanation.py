@@ -14,7 +14,7 @@ from service.explanation.explanation_types import (
     Explanation,
     Finding,
 )
-from service.explanation.wanted_lines import OF_START
+from service.explanation.wanted_lines import LINES
 
 ADDED: Final = {
     "model": "--model ORG/NAME or --config FILE",
@@ -22,6 +22,11 @@ ADDED: Final = {
     "engine.version": "--engine-version",
 }
 """Options that give what a log does not say."""
+PASTE: Final = f"To have a failure explained, {LINES}"
+ASKED: Final = (
+    "What a model needs, and whether it fits a GPU, is answered by `dryserve plan MODEL --gpu GPU`."
+)
+"""What answers a question that is no failure."""
 COMMAND: Final = "  vllm serve "
 MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
@@ -96,7 +101,7 @@ def headline(explanation: Explanation) -> str:
 def _without_failure(explanation: Explanation) -> str:
     log = explanation.log
     if not understood(explanation):
-        return f"Nothing in this text was understood: no line of it is one of vLLM's log. {OF_START}"
+        return f"Nothing in this text was understood: no line of it is one of vLLM's log. {PASTE}"
     if not log.milestone and (log.measured or log.served_cache):
         return "The text holds measurements of a running engine."
     if log.milestone == "serving":
@@ -105,7 +110,7 @@ def _without_failure(explanation: Explanation) -> str:
         return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
     if log.ended_on is not None:
         return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
-    return "The log shows no failure, and no step of the start."
+    return f"The log shows no failure, and no step of the start. {PASTE} {ASKED}"
 
 
 def understood(explanation: Explanation) -> bool:

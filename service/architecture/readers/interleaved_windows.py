@@ -198,7 +198,7 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
                 output_bias=True,
             ),
         )
-        return DecoderLayer(mixer, experts)
+        return DecoderLayer(mixer, experts, mixer_name="attn")
 
     return tuple(map(layer, range(num_layers(text))))
 

@@ -30,6 +30,8 @@ from service.memory.weights.quantized import (
 from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import round_up
 
+HOPPER: Final = 9
+AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 _AWQ: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
 _ROUTERS_AS_STORED: Final = _AWQ | {"auto_gptq", "gptq", "gptq_marlin"}
@@ -129,7 +131,7 @@ class ModuleBytes:
         if scheme is None:
             return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
         if self._rounds(scheme):
-            experts = self._rounded(experts, mxfp4=True)
+            experts = self._rounded(experts, mxfp4=True, capability=self._kernels(scheme))
         if scheme.format in _ON_MARLIN:
             if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
                 return weight_only_experts(experts, scheme, self.element_bytes)
@@ -160,8 +162,18 @@ class ModuleBytes:
             or (w4a8 and self.layout.rounded_w4a8_experts)
         )
 
-    def _rounded(self, experts: Experts, *, mxfp4: bool) -> Experts:
-        rounding = self.layout.rounding(self.compute_capability, mxfp4=mxfp4)
+    def _kernels(self, scheme: WeightScheme) -> tuple[int, int]:
+        """Return the compute capability whose kernels of MXFP4 run: Hopper's take 16-bit activations alone.
+
+        Source: vLLM 0.33.0, fused_moe/oracle/mxfp4.py: Marlin; asked of gpt-oss on 9.0.
+        """
+        hopper = self.compute_capability[0] == HOPPER
+        return AMPERE if hopper and scheme.byte_activations else self.compute_capability
+
+    def _rounded(
+        self, experts: Experts, *, mxfp4: bool, capability: tuple[int, int] | None = None
+    ) -> Experts:
+        rounding = self.layout.rounding(capability or self.compute_capability, mxfp4=mxfp4)
         return replace(
             experts,
             hidden_size=round_up(experts.hidden_size, rounding.hidden),

@@ -91,7 +91,7 @@ class ModuleNames:
         return _is_among(self, name)
 
     def _matched(self, name: str) -> bool:
-        if any(prefix + name in self.names.texts for prefix in PREFIXES):
+        if any(prefix + each in self.names.texts for each in _written(name) for prefix in PREFIXES):
             return True
         if _begins(self.beginnings, name) or self.parts.occur_in(name):
             return True
@@ -123,7 +123,17 @@ class ModuleNames:
 
 def _begins(fragments: Fragments, name: str) -> bool:
     """Whether a string, less the prefix of a model, is the beginning of a name."""
-    return bool(fragments.lengths) and any(fragments.begin(prefix + name, len(prefix)) for prefix in PREFIXES)
+    return bool(fragments.lengths) and any(
+        fragments.begin(prefix + each, len(prefix)) for each in _written(name) for prefix in PREFIXES
+    )
+
+
+def _written(name: str) -> tuple[str, ...]:
+    """Return a name as entries without operators may have it: the engine renames whole parts in these alone.
+
+    Source: vLLM 0.13.0 to 0.33.0, gpt_oss.py hf_to_vllm_mapper.
+    """
+    return (name, name.replace(".attn.", ".self_attn.", 1)) if ".attn." in name else (name,)
 
 
 def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -> tuple[Expressions, bool]:

@@ -276,10 +276,12 @@ def _output(
     outputs = shards.vocabulary(size)
     if ends.output_bias:
         yield PlainModule(size if ends.whole_embedding else outputs)
-    if not _is_tied(architecture, layout):
-        yield (
-            PlainModule(outputs * width, FLOAT32) if ends.output_float32 else OutputEmbedding(outputs, width)
-        )
+    if _is_tied(architecture, layout):
+        return
+    if ends.output_float32 or architecture.class_name in layout.plain_outputs:
+        yield PlainModule(outputs * width, FLOAT32 if ends.output_float32 else None)
+    else:
+        yield OutputEmbedding(outputs, width)
 
 
 def _table_rows(ends: ModelEnds, shards: Shards, layout: StageLayout) -> Iterator[int]:

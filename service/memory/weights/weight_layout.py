@@ -90,6 +90,8 @@ class StageLayout:
     """Every stage builds the vision tower, not only the first."""
     sharded_positions: bool
     """SigLIP's learned positions are split over the ranks like a vocabulary."""
+    plain_outputs: frozenset[str]
+    """Classes whose output embedding is not quantized, whatever the checkpoint's config says."""
     split_roberta_tables: bool
     """RoBERTa's positions and token types are padded and split over the ranks like a vocabulary."""
     pooler_in_head_dtype: bool
