@@ -6,17 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
-from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import (
     NOWHERE,
     FailureOrigin,
+    asserted_part,
     cut_part,
     innermost_part,
     native_part,
     origin_of,
     owner_of,
+    own_part,
     passed_part,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
@@ -30,6 +32,7 @@ from service.startup_log.tracebacks import (
     frame_of,
     frames_above,
     ignored_by_python,
+    native_frames,
     of_collect_env,
 )
 
@@ -70,6 +73,8 @@ _DENIES: Final = re.compile(
 """What shows that a person's sentence is about no failure."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
+END_OF_TITLE: Final = 40
+"""Characters at the end of a title by which the message that it quotes is found."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
@@ -199,7 +204,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
         return None
     line = lines[at]
     return Failure(
-        error.type,
+        class_in(error.type, line.text),
         line.text[:MAX_MESSAGE],
         line.number,
         origin.cause,
@@ -211,15 +216,16 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
 
 
 def _of_python(lines: Sequence[LogLine]) -> Failure | None:
-    """Return a failure in the words of Python's own errors, without their class, about a known class."""
+    """Return a failure in the words of Python's or C++'s own errors, without their class."""
     for line in lines:
-        type_name = next((name for words, name in _OF_PYTHON if words in line.text), None)
-        if type_name is None or line.level in QUIET or is_wrapper(line.text):
+        type_name = next((name for words, name in _OF_PYTHON if words in line.text), "")
+        if line.level in QUIET or is_wrapper(line.text):
             continue
-        origin = owner_of(type_name, line.text)
+        origin = owner_of(type_name, line.text) if type_name else asserted_part(line.text)
         if origin is not None:
             words = line.text[:MAX_MESSAGE]
-            return Failure(type_name, words, line.number, origin.cause, {}, origin=origin)
+            shown = class_in(type_name, words)
+            return Failure(shown, words, line.number, origin.cause, {}, origin=origin)
     return None
 
 
@@ -342,16 +348,25 @@ def _of_known(
     shown = root.at
     if shown not in raised or raised[shown].in_prose:
         shown = next(
-            (each.at for each in same if each.at in raised and not raised[each.at].in_prose), root.at
+            (each.at for each in same if each.at in raised and not raised[each.at].in_prose),
+            _continued(root, same, lines),
         )
     exception, line = raised.get(shown), lines[shown]
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
-        words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
-        return Failure(root.cause.type, words, line.number, root.cause, values)
+        words = line.text.strip("` ")[:MAX_MESSAGE]
+        shown_type = class_in(root.cause.type, words)
+        return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
     message = _full_message(exception.message, lines, shown)
-    frames = frames_above(shown, lines)
+    frames = (*native_frames(shown, lines), *frames_above(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
+
+
+def _continued(root: KnownWords, same: Sequence[KnownWords], lines: Sequence[LogLine]) -> int:
+    """Return the position of the whole message whose beginning a title quotes, else that of the root."""
+    end = lines[root.at].text.rstrip("`'\". ")[-END_OF_TITLE:]
+    longer = (each.at for each in same if len(lines[each.at].text) > len(lines[root.at].text))
+    return next((at for at in longer if end and end in lines[at].text), root.at)
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
@@ -385,6 +400,7 @@ def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> Failure
         passed_part(type_name, frames)
         or owner_of(type_name, message)
         or native_part(type_name, message)
+        or own_part(type_name, frames)
         or innermost_part(type_name, frames)
     )
 

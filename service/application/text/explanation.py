@@ -32,6 +32,7 @@ MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
+OF_THE_PROGRAM: Final = "program_fault"
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
     Agreement.AGREES: "=",
@@ -88,6 +89,8 @@ def headline(explanation: Explanation) -> str:
     if ending.basis is CauseBasis.PARAPHRASED:
         return f"Line {ending.line} describes a failure: {cause}."
     which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
+    if ending.cause == OF_THE_PROGRAM:
+        return f"The program that calls the engine failed on line {ending.line}, not the engine."
     if ending.refused:
         return f"The engine runs and refused a request, on line {ending.line}: {cause}."
     if ending.serving:
