@@ -17,8 +17,8 @@ from service.startup_log.origins import (
     innermost_part,
     native_part,
     origin_of,
-    owner_of,
     own_part,
+    owner_of,
     passed_part,
 )
 from service.startup_log.paraphrases import paraphrased_shortage

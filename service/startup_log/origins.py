@@ -1,6 +1,5 @@
 """Says in which part of the engine, or of what it uses, an exception was raised, and what that means."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
