@@ -80,7 +80,7 @@ def quantized_attempts(
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield quantized weights together with a shorter context, and with more GPUs, untried."""
     rules = steps.rules
-    found = _quantized(request.model, base.flags, rules)
+    found = quantized_weights(request.model, base.flags, rules)
     for method, alike in groupby(found, key=lambda each: each.flags.quantization):
         ways = tuple(alike)
         yield (
@@ -141,7 +141,7 @@ def refusal_sources(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
     yield _allowed_length(flags, steps, gpu)
     yield from ((attempt,) for attempt in _left_out(flags, rules))
     yield _whole_experts(flags, rules)
-    yield _text_only(steps.model, flags, rules)
+    yield text_only(steps.model, flags, rules)
     yield _nearest_ranks(flags, rules)
 
 
@@ -161,10 +161,10 @@ def _memory_sources(
     if flags.kv_cache_memory_bytes is None:
         yield _lower_share(candidate)
         yield _higher_share(flags, rules)
-        yield _text_only(request.model, flags, rules)
+        yield text_only(request.model, flags, rules)
         yield _lighter(flags, rules, "max_num_batched_tokens", (SMALL_BATCH,))
         yield _lighter(flags, rules, "max_num_seqs", FEW_SEQUENCES)
-        yield _quantized(request.model, flags, rules)
+        yield quantized_weights(request.model, flags, rules)
     yield _other_dtypes(flags, rules)
     yield (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
     yield _offloaded(request, flags, steps, gpu)
@@ -210,7 +210,7 @@ def _higher_share(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]
             yield FixAttempt(f"--gpu-memory-utilization {share}", changed, rules)
 
 
-def _text_only(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+def text_only(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     """Yield the start without the encoders of images and sound, in releases that can leave them out."""
     changed = replace(flags, language_model_only=True)
     if model.architecture.multimodal and not flags.language_model_only and _has_flags(changed, rules):
@@ -229,7 +229,7 @@ def _lighter(
             yield FixAttempt(words, replace(flags, **changed), rules)
 
 
-def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+def quantized_weights(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     """Yield weights of 8 and of 4 bits, made of an unquantized checkpoint while it loads."""
     architecture = model.architecture
     if not architecture.stores_16_bits or flags.quantization is not None:
@@ -244,7 +244,7 @@ def _quantized(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[
     words = f"--quantization {FOUR_BITS_ONLINE}"
     yield FixAttempt(words, denser, rules)
     # Sizes of encoders may not divide where those of the decoder do.
-    for text in _text_only(model, denser, rules):
+    for text in text_only(model, denser, rules):
         yield replace(text, words=f"{words} {text.words}")
 
 

@@ -19,6 +19,7 @@ from service.advisor.fix_attempts import (
     quantized_attempts,
 )
 from service.advisor.four_bit_checkpoint import four_bit_notes
+from service.advisor.joint_fixes import joint_attempts
 from service.advisor.longer_context import SCALED, stretched
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Model, PlanRequest
@@ -138,6 +139,7 @@ def with_fixes(
     fixes = tuple(islice(working(request.model, sources, tried), MOST))
     if not shorter_only:
         fixes = _with_quantized(request, base, fixes, gpu, steps)
+        fixes = (*_joint(request, base, fixes, gpu, steps), *fixes)
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
         notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes, gpu))
@@ -184,6 +186,22 @@ def _with_quantized(
     found = working(request.model, quantized_attempts(request, base, gpu, steps), tried)
     more = [each for each in found if each.change.partition(f" {QUANTIZE}")[0] not in known]
     return (*more, *fixes)
+
+
+def _joint(
+    request: PlanRequest, base: Candidate, fixes: tuple[Fix, ...], gpu: GpuType, steps: EngineSteps
+) -> tuple[Fix, ...]:
+    """Return several changes at once, where nothing else helps without more GPUs or the host's memory."""
+    error = base.error
+    if error is None or error.stage is not Stage.MEMORY or base.gpus > 1:
+        return ()
+    if any(OFFLOAD not in fix.change and "parallel-size" not in fix.change for fix in fixes):
+        return ()
+
+    def tried(attempt: FixAttempt) -> Candidate | None:
+        return _started(request, attempt, gpu, steps)
+
+    return tuple(working(request.model, joint_attempts(request, base, gpu, steps), tried))
 
 
 def _all_notes(

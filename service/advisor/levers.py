@@ -53,7 +53,9 @@ class LeverChange:
 
 
 def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType) -> tuple[Lever, ...]:
-    """Return the changes that have an effect, those with the largest gain first.
+    """Return the changes that have an effect, by the quality that they are published to lose, none first.
+
+    Of changes that lose as much the largest gain comes first.
 
     ``best`` is a candidate of this request on this GPU type. Without a cache it has no levers.
     """
@@ -85,6 +87,7 @@ def _one_of_each_format(levers: Iterable[Lever]) -> Iterator[Lever]:
 
 def _gain(lever: Lever) -> tuple[float, ...]:
     return (
+        lever.loss,
         -(lever.completed_without_preemption or 0),
         -(lever.admitted_at_once or 0),
         -lever.max_concurrency,
@@ -140,6 +143,7 @@ def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
         estimated_max_model_len=other.estimated_max_model_len - one.estimated_max_model_len,
         admitted_at_once=admitted,
         completed_without_preemption=completed,
+        loss=max(0, after.quality.loss - before.quality.loss),
         cost=_cost(change, after),
     )
 

@@ -348,6 +348,8 @@ class Lever:
     """Requests of the workload; ``None`` without a workload."""
     completed_without_preemption: int | None
     """Requests of the workload that finish without preemption; ``None`` without a workload."""
+    loss: int
+    """By how many places the cache's quality falls in the order of published loss; 0 where it does not."""
     cost: str
 
 
@@ -365,7 +367,7 @@ class GpuPlan:
     count: int | None = None
     """GPUs of this type that there are; ``None`` where that is not specified."""
     levers: tuple[Lever, ...] = ()
-    """Single changes to the recommended candidate, the largest gain first; empty unless requested."""
+    """Single changes to the recommended candidate, the least lossy first; empty unless requested."""
 
     @property
     def verdict(self) -> Verdict:

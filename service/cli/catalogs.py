@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import Annotated, Final
 
 import typer
@@ -96,7 +97,7 @@ def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
 def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: int | None = None) -> None:
     """Print a table; narrow lines show the first ``needed`` columns; none cuts a name."""
     columns = max(NARROWEST, shutil.get_terminal_size((WIDTH, 0)).columns)
-    shown = needed if columns < WIDE else None
+    shown = needed if columns < WIDE and needed != len(heads) else None
     table = Table(*heads[:shown], box=box.SIMPLE_HEAD, pad_edge=False)
     table.columns[0].no_wrap = True
     for column in table.columns:
@@ -108,3 +109,6 @@ def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: int |
     with console.capture() as captured:
         console.print(table)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))
+    if shown is not None:
+        more = f"{WIDE} columns also show: {', '.join(heads[shown:])}; --json has all."
+        typer.echo(fill(more, columns), err=True)

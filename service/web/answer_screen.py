@@ -131,7 +131,7 @@ class AnswerScreen:
     memory: tuple[MemoryRow, ...]
     commands: tuple[CommandText, ...]
     levers: tuple[LeverBar, ...]
-    """Those that gain most requests, the largest gain first."""
+    """Those that gain requests, in the order of the plan."""
     losses: tuple[LeverBar, ...]
     """The others, in the same order."""
     lever_unit: str

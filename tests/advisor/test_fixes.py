@@ -377,3 +377,42 @@ def test_the_second_model_runner_offloaded_nothing_at_first(release: str, starts
     found = checked("Qwen/Qwen3-8B", "t4-16gb", release, flags)
 
     assert (found.verdict is not Verdict.REFUSED) is starts
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "changes"),
+    [
+        # 13.7 GiB of weights: 0.92 of 15.48 GiB leave half a GiB for activations and cache, 0.95 one GiB.
+        ("openai/gpt-oss-20b", "rtx-5060-ti-16gb", {"--gpu-memory-utilization", "--enforce-eager"}),
+        # 9 billion parameters take 9 GiB in 8 bits, and the card has 11.5: 4 bits, and no encoders.
+        ("Qwen/Qwen3.5-9B", "rtx-5070-12gb", {"--quantization", "--language-model-only"}),
+    ],
+)
+def test_one_small_card_is_helped_by_several_changes_at_once(model: str, gpu: str, changes: set[str]) -> None:
+    request = requested(model, gpu, "0.33.0", ServeFlags())
+    near = nearest_refused(plan(request.with_count(1)).plans[0].candidates)
+    assert near is not None
+    first = next(iter(fixes(near).values()))
+    words = shlex.split(first.command)
+
+    assert changes | {"--max-model-len", "--max-num-seqs", "--max-num-batched-tokens"} <= set(words)
+    assert "--tensor-parallel-size" not in words
+    # Asked by itself, the start does what the fix says.
+    asked = dict(zip(words, [*words[1:], ""], strict=True))
+    flags = ServeFlags(
+        max_model_len=int(asked["--max-model-len"]),
+        max_num_seqs=int(asked["--max-num-seqs"]),
+        max_num_batched_tokens=int(asked["--max-num-batched-tokens"]),
+        gpu_memory_utilization=float(asked["--gpu-memory-utilization"]),
+        quantization=asked.get("--quantization"),
+        language_model_only="--language-model-only" in words,
+        enforce_eager=True,
+    )
+    alone = checked(model, gpu, "0.33.0", flags)
+    assert alone.kv_cache is not None
+    assert (alone.verdict, alone.kv_cache.tokens) == (first.verdict, first.tokens)
+
+
+def test_several_changes_are_not_offered_where_one_helps() -> None:
+    found = fixes(checked("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.33.0", ServeFlags()))
+    assert not any("--enforce-eager" in change for change in found)

@@ -70,15 +70,24 @@ def difference(before: Candidate, after: Candidate) -> tuple[float | None, ...]:
     )
 
 
-def test_levers_are_ranked_by_the_requests_they_let_through_and_then_by_concurrency() -> None:
+def test_levers_are_ranked_by_loss_then_by_the_requests_they_let_through_and_by_concurrency() -> None:
+    """Published: fp8 loses hardly anything, TurboQuant of 3 bits 20.59 % of perplexity."""
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=65_536, kv_cache_dtype="auto")
     workload = Workload(16_001, 200, 64)
     found = ask_all(GEMMA, "0.32.0", flags, gpu="h200-sxm-141gb", workload=workload, with_levers=True).levers
-    gains = [
-        (lever.completed_without_preemption or 0, lever.admitted_at_once or 0, lever.max_concurrency)
+    order = [
+        (
+            lever.loss,
+            -(lever.completed_without_preemption or 0),
+            -(lever.admitted_at_once or 0),
+            -lever.max_concurrency,
+        )
         for lever in found
     ]
-    assert gains == sorted(gains, reverse=True)
+    assert order == sorted(order)
+    dtypes = [str(lever.value) for lever in found if lever.flag == "kv_cache_dtype"]
+    assert dtypes.index("fp8") < dtypes.index("int4_per_token_head")
+    assert all(lever.loss == 0 for lever in found if lever.flag != "kv_cache_dtype")
 
 
 def test_of_a_window_that_two_batches_reserve_for_the_lever_is_one_batch_or_a_smaller_one() -> None:

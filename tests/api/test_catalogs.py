@@ -96,6 +96,9 @@ def test_lines_fit_the_width_that_columns_says(columns: int, monkeypatch: pytest
     assert names
     assert set(names) <= {line.split()[0] for line in lines if line.split()}
     assert ("quantized" in " ".join(lines)) == (columns >= 120)
+    # What is left out is said beside the list, which scripts read.
+    said = " ".join(CliRunner().invoke(cli, ["models", "list", "qwen3-8b"]).stderr.split())
+    assert ("also show: class, quantized checkpoints" in said) == (columns < 120)
 
 
 def test_no_name_or_number_is_cut_where_lines_are_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -349,7 +349,7 @@ def test_levers_are_answered_where_they_are_asked_for(client: TestClient) -> Non
 
 def test_a_table_tells_levers_and_waste(client: TestClient) -> None:
     text = client.get("/plan", params={**GEMMA_QUERY, "include": "levers", "format": "table"}).text
-    assert "Single changes, those that give most first:" in text
+    assert "Single changes, the least loss of quality first, then those that give most:" in text
     assert "% wasted" in text
 
 

@@ -122,7 +122,7 @@ def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
     """Yield one line for each single change: what it gives, and what it costs."""
     if levers:
         yield ""
-        yield "Single changes, those that give most first:"
+        yield "Single changes, the least loss of quality first, then those that give most:"
     for lever in levers:
         yield from indented(f"{lever.change}: {_gain_words(lever)}; {lever.cost}", width)
 
