@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from service.redaction import hide_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Final
 
     from structlog.typing import EventDict, Processor, WrappedLogger
@@ -25,7 +27,8 @@ def configure_logs(level: str) -> None:
 
 def configure_service_logs() -> None:
     """Pass the logs of this service on to the standard library's `logging`, which knows the level."""
-    import structlog  # noqa: PLC0415 - slow to import, and most commands log nothing
+    with _absent("rich"):  # structlog writes JSON here, and would import it for consoles
+        import structlog  # noqa: PLC0415 - slow to import, and most commands log nothing
 
     structlog.configure(
         processors=[
@@ -48,6 +51,19 @@ def configure_library_logs(level: str) -> None:
     # These libraries log every request and every step of a migration, which is too much.
     for name in ("httpx2", "httpcore2", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@contextmanager
+def _absent(module: str) -> Iterator[None]:
+    """Let imports meanwhile find that a module is not installed, unless it was imported before."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
 
 
 class _JsonLines(logging.Formatter):

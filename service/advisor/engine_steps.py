@@ -1,7 +1,7 @@
 """The steps of one start of the engine, as an interface: a step calculates its result or looks it up."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, Protocol, TypeAlias
 
@@ -131,7 +131,7 @@ class FailedStart:
         """Return the candidate on one of the GPU types, whose name a few refusals contain."""
         if self.refusal is None or self.refusal.device in {"", gpu.name}:
             return self.candidate
-        return replace(self.candidate, error=Refusal.of(self.refusal.on(gpu.name)))
+        return changed(self.candidate, error=Refusal.of(self.refusal.on(gpu.name)))
 
 
 class EngineSteps(Protocol):

@@ -2,8 +2,9 @@
 
 A step's result is stored by what it depends on, which is less than the flags and the GPU type. GPU types with
 one compute capability and one default batch start alike, so they share a start. Starts that differ only in
-what the memory budget ignores share a budget. A stored result never changes, and equals what ``PlainSteps``
-calculates.
+what the memory budget ignores share a budget. Starts that differ in their maximum length alone are made of
+one another, and so are candidates where a request of either length is sure to fit. A stored result never
+changes, and equals what ``PlainSteps`` calculates.
 """
 
 from collections import OrderedDict
@@ -73,9 +74,9 @@ SIZES: Final = frozenset(
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
 LENGTHS: Final = 16
 """Lengths of which the limits of a start are stored."""
-CANDIDATES: Final = 8_000
-"""The last candidates that are stored: a question for all GPU types has up to 6,200."""
-RECENT_STARTS: Final = 3_000
+CANDIDATES: Final = 4_000
+"""The last candidates that are stored: of most models no more start on all GPU types."""
+RECENT_STARTS: Final = 2_000
 """The last starts that are stored by their flags: a question for all GPU types has up to 1,300 of them."""
 
 
@@ -123,7 +124,7 @@ class CachedSteps:
         self._taken_by = Memo[MemoryTaken]()
         self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
-        self._of_sure_fits = Memo[Candidate](most=CANDIDATES)
+        self._candidates = Memo[Candidate](most=CANDIDATES)
 
     @property
     def size(self) -> int:
@@ -272,15 +273,16 @@ class CachedSteps:
 
     def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
         """Return the candidate, made of one with another length where a request of either is sure to fit."""
-        found = self._of_sure_fits.get((started.but_length, budget))
+        found = self._candidates.get((started.but_length, budget))
         if found is not None and found.start is started.start:
             return found
-        if not is_sure_to_fit(started, budget):
-            return candidate_of(self.model, self.rules, started, budget)
-        if found is not None:
+        sure = is_sure_to_fit(started, budget)
+        if sure and found is not None:
             return _of_length(found, started)
-        return self._of_sure_fits.of(
-            (started.but_length, budget), lambda: candidate_of(self.model, self.rules, started, budget)
+        length = () if sure else (started.flags.max_model_len,)
+        return self._candidates.of(
+            (started.but_length, budget, *length),
+            lambda: candidate_of(self.model, self.rules, started, budget),
         )
 
 

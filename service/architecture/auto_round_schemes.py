@@ -66,6 +66,9 @@ def _targets(names: list[str]) -> list[str]:
     joined = "".join(names)
     if not any(character in joined for character in SPECIAL):
         return names
+    lines = "\n" + "\n".join(names)
+    if lines.count("\n.*") == lines.count("\n") == len(names):
+        return lines.replace("\n", "\nre:").split("\n")[1:]
     return [f"re:.*{name.removeprefix('.*')}" if _SPECIAL.search(name) else name for name in names]
 
 

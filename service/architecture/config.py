@@ -1,8 +1,9 @@
 """Checked access to a model's config.json: every value is read with its type and range."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from types import NoneType
 from typing import Any, Final, TypeVar
 
@@ -70,8 +71,6 @@ def read_document(document: object) -> "Config":
 
 
 SCALARS: Final = frozenset({bool, float, int, str, NoneType})
-MANY: Final = 32
-"""Values whose types are looked at together first."""
 PARSED: Final = frozenset({dict, list})
 """Types of the containers that a JSON parser makes: to look them up is faster than ``isinstance``."""
 
@@ -81,22 +80,22 @@ def _check_nesting(document: Mapping[str, Any]) -> None:
     level: list[Any] = [document]
     containers = 0
     for _ in range(MAX_DEPTH):
-        below = [
-            child
-            for node in level
-            if len(node) <= MANY
-            for child in (node if isinstance(node, list) else node.values())
-            if type(child) in PARSED or (type(child) not in SCALARS and isinstance(child, Mapping | list))
-        ]
-        for node in level:
-            if len(node) > MANY:
-                below += _containers_in(node if isinstance(node, list) else node.values())
-                _check_containers(containers + len(below))
-        _check_containers(containers + len(below))
-        if not below:
+        kinds = frozenset(map(type, _values(level)))
+        if kinds <= SCALARS:
             return
-        containers += len(below)
-        level = below
+        if kinds <= PARSED:
+            _check_containers(containers + sum(map(len, level)))
+            level = list(_values(level))
+        else:
+            level = [
+                each
+                for each in _values(level)
+                if type(each) not in SCALARS and isinstance(each, Mapping | list)
+            ]
+        containers += len(level)
+        _check_containers(containers)
+        if not level:
+            return
     raise InvalidConfig("", f"the config is nested more than {MAX_DEPTH} levels deep")
 
 
@@ -105,14 +104,14 @@ def _check_containers(count: int) -> None:
         raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
 
 
-def _containers_in(values: Collection[Any]) -> Iterable[Any]:
-    """Return the objects and lists among the values of one: long lists are mostly of one type."""
-    kinds = frozenset(map(type, values))
-    if kinds <= SCALARS:
-        return ()
-    if kinds <= PARSED:
-        return values
-    return (each for each in values if type(each) not in SCALARS and isinstance(each, Mapping | list))
+def _values(level: list[Any]) -> Iterator[Any]:
+    """Return all values of objects and lists: there may be 500,000, mostly of one type."""
+    kinds = frozenset(map(type, level))
+    if kinds == {dict}:
+        return chain.from_iterable(map(dict.values, level))
+    if kinds == {list}:
+        return chain.from_iterable(level)
+    return (each for node in level for each in (node if isinstance(node, list) else node.values()))
 
 
 @dataclass(frozen=True, slots=True)

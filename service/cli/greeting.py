@@ -4,14 +4,11 @@ import json
 import sys
 from typing import Final
 
-import structlog
 import typer
 
 from service import __version__
 
 EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - nothing is bound here
-
-_log: Final = structlog.stdlib.get_logger("dryserve.serve")
 
 
 def greet(host: str, port: int) -> None:
@@ -24,7 +21,10 @@ def greet(host: str, port: int) -> None:
     if sys.stdout.isatty():
         typer.echo(_example(url))
     else:
-        _log.info("serving", url=url, version=__version__)
+        # Imported here: `configure_logs` comes first.
+        import structlog  # noqa: PLC0415
+
+        structlog.stdlib.get_logger("dryserve.serve").info("serving", url=url, version=__version__)
 
 
 def _example(url: str) -> str:

@@ -198,12 +198,17 @@ class CacheSizing:
 
     def fitting(self) -> "CacheSizing":
         """Return the sizing of the same start whose length the engine shortens to what fits."""
-        return replace(self, engine_config=replace(self.engine_config, fit_max_model_len=True))
+        return replace(self, engine_config=changed(self.engine_config, fit_max_model_len=True))
 
     def fits(self, available_bytes: int) -> bool:
-        """Return whether the engine makes a cache of ``available_bytes`` on every rank."""
+        """Return whether the engine makes a cache of ``available_bytes`` on every rank, or needs none."""
+        if self.layout.caches_nothing:
+            return True
         try:
-            self.checked_length(available_bytes)
+            length = self._length(available_bytes)
+            if not all(check.fits(available_bytes, length) for check in self.checks):
+                return False
+            self._check_layout()
         except EngineRefusal:
             return False
         return True
@@ -214,19 +219,27 @@ class CacheSizing:
         Raises:
             EngineRefusal: one request of the maximum length does not fit (stage ``memory``).
         """
-        layout, engine_config, length = self.layout, self.engine_config, self.engine_config.max_model_len
-        if layout.caches_nothing:
-            return length
-        if engine_config.fit_max_model_len:
-            length = self._fitted(available_bytes, length)
+        if self.layout.caches_nothing:
+            return self.engine_config.max_model_len
+        length = self._length(available_bytes)
         for check in self.checks:
             check.check(available_bytes, length)
+        self._check_layout()
+        return length
+
+    def _length(self, available_bytes: int) -> int:
+        """Return the maximum length, shortened to what fits where the engine does so."""
+        length = self.engine_config.max_model_len
+        return self._fitted(available_bytes, length) if self.engine_config.fit_max_model_len else length
+
+    def _check_layout(self) -> None:
+        """Refuse a layout that the engine refuses once it has seen the memory."""
+        layout, engine_config = self.layout, self.engine_config
         if layout.refusal is not None:
             raise layout.refusal
         if engine_config.rules.blocks.aligned_block_in_batch is BlockInBatch.ONCE_GROUPED:
             smallest = min(group.spec.block_size for group in layout.groups)
             check_block_in_batch(smallest, engine_config, Stage.BLOCK_SIZE)
-        return length
 
     def size(self, available_bytes: int) -> KvCache:
         """Return what the engine makes of ``available_bytes`` on every rank.

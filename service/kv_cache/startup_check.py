@@ -67,6 +67,11 @@ class StartupMemory:
                 high = middle - 1
         return low
 
+    def fits(self, given_bytes: int, length: int) -> bool:
+        """Return whether ``check`` passes."""
+        available = self.available(given_bytes)
+        return 0 < available >= self.needed(length)
+
     def check(self, given_bytes: int, length: int) -> None:
         """Refuse as the engine does when one request of ``length`` tokens does not fit.
 

@@ -26,6 +26,12 @@ _WISHES: Final = re.compile(
     r" (?:should|expected|would be|ideally|hope|searched for relevant|please make sure) "
 )
 """What shows that a sentence says how it should be."""
+_ATTEMPTS: Final = re.compile(
+    r" (?:(?:i|we|i've|we've|have|also|then|already|tried|to) ){0,4}"
+    r"(?:tried|trying|attempted|set|setting|increased|lowered|reduced|used|using|disabled|disabling|"
+    r"enabled|enabling|switched|changed|verified|checked|added|removed) "
+)
+"""What shows that a sentence says what was tried against it."""
 _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
@@ -101,7 +107,7 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
         ),
         None,
     )
-    if title is not None and len(title.words.split()) < LEAST_WORDS:
+    if title is not None and title.words.isascii() and len(title.words.split()) < LEAST_WORDS:
         title = None
     if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
         title = None
@@ -109,7 +115,7 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
 
 
 def _is_of_failure(sentence: Sentence) -> bool:
-    return sentence.title or not _WISHES.search(sentence.words)
+    return sentence.title or not (_WISHES.search(sentence.words) or _ATTEMPTS.match(sentence.words))
 
 
 def _spelled(word: str) -> str:

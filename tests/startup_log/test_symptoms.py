@@ -126,6 +126,18 @@ def test_a_server_that_cannot_bind_its_port_has_failed() -> None:
     assert failure.cause.name == "address_in_use"
 
 
+def test_what_was_tried_is_not_what_failed() -> None:
+    failure = read_log(
+        "The engine hangs after the weights are loaded on two nodes\n\n"
+        "Set NCCL_P2P_DISABLE=1 and increased the timeouts of Ray.\n"
+        "We tried another tokenizer, which fails too.\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "worker_hangs"
+
+
 def test_a_script_s_own_lines_are_nobody_s_words() -> None:
     banner = "INFO 10-26 11:35:30 [api_server.py:1896] vLLM API server version 0.10.2\n"
 

@@ -37,7 +37,10 @@ class SortedEntries:
         found = cls()
         lines = "\n" + "\n".join(entries)
         if f"\n{REGULAR}" in lines:
-            found._take_expressions(_without(REGULAR, entries, lines))
+            expressions = _without(REGULAR, entries, lines)
+            found._take_expressions(expressions)
+            if len(expressions) == len(entries):
+                return found
             entries = tuple(entry for entry in entries if not entry.startswith(REGULAR))
             lines = "\n" + "\n".join(entries)
         if "*" in lines:
