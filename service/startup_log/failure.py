@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
-from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_by_source, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import (
@@ -23,7 +23,7 @@ from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.sentences import sentences
 from service.startup_log.symptoms import Described, described
-from service.startup_log.templates import SentenceIndex
+from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
     HEADER,
     Frame,
@@ -74,8 +74,8 @@ HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
-_RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
-"""The source of a statement that raises an exception."""
+_CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
+"""Ends of lines in which pip lists packages that do not belong together, after it has installed its own."""
 _OF_PYTHON: Final = (
     (" object has no attribute '", "AttributeError"),
     ("() got an unexpected keyword argument", "TypeError"),
@@ -212,12 +212,11 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
 
 def _of_python(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure in the words of Python's own errors, without their class, about a known class."""
-    for line in lines:
-        type_name = next((name for words, name in _OF_PYTHON if words in line.text), None)
-        if type_name is None or line.level in QUIET or is_wrapper(line.text):
+    for at, which in lines_containing([line.text for line in lines], [words for words, _ in _OF_PYTHON]):
+        line, type_name = lines[at], _OF_PYTHON[which][1]
+        if line.level in QUIET or is_wrapper(line.text):
             continue
-        origin = owner_of(type_name, line.text)
-        if origin is not None:
+        if (origin := owner_of(type_name, line.text)) is not None:
             words = line.text[:MAX_MESSAGE]
             return Failure(type_name, words, line.number, origin.cause, {}, origin=origin)
     return None
@@ -229,6 +228,7 @@ def _frame_of_error(error: EngineError) -> Frame:
 
 def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
+    lines = [line for line in lines if not line.text.endswith(_CONFLICTS)]
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage
@@ -285,22 +285,13 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
-    if (raised := _raised_by_source(at, lines)) is not None:
+    if (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
     return replace(_of_line(wrapper or lines[at], origin), frames=frames)
-
-
-def _raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
-    """Return the exception that the source below the last frame raises, where the exception is cut off."""
-    for below in range(at + 1, min(at + 1 + _BELOW, len(lines))):
-        found = _RAISES.search(lines[below].text)
-        if found is not None:
-            return Raised(below, found[1], found[2].strip("()\"' "), in_prose=False)
-    return None
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
