@@ -91,7 +91,7 @@ def native_part(type_name: str, message: str) -> FailureOrigin | None:
 
 def asserted_part(text: str) -> FailureOrigin | None:
     """Return the part whose own check of C++ failed, as a text says anywhere."""
-    return native_part("", text[text.find(_ASSERTED) :]) if _ASSERTED in text else None
+    return native_part("", text[text.find(ASSERTED) :]) if ASSERTED in text else None
 
 
 def own_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
@@ -168,7 +168,7 @@ _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
 _NATIVE: Final = tuple(map(_part, _ORIGINS["native"]))
 MOST_OF_MESSAGE: Final = 600
 """Characters of a message in which files are looked for."""
-_ASSERTED: Final = "INTERNAL ASSERT FAILED at"
+ASSERTED: Final = "INTERNAL ASSERT FAILED at"
 """What PyTorch writes of a check of its own: c10/util/Exception.h."""
 _OWN: Final = _part(_ORIGINS["own"])
 _OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))

@@ -94,13 +94,15 @@ NATIVE_FILE: Final = re.compile(r"[\w.+/-]{3,200}\.(?:cpp|cc|cuh?|hpp|h)\b", re.
 """A file of C++ or CUDA."""
 NEAR: Final = 3
 """Lines above and below an exception in which C++ names the place of the same error."""
+MOST_OF_LINE: Final = 600
+"""Characters of a line in which such files are looked for."""
 _CALLED: Final = re.compile(r"error|fail|assert", re.IGNORECASE)
 
 
 def native_frames(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     """Return the files of C++ and CUDA that an error names, itself or in the lines beside it."""
     near = sorted(range(max(0, at - NEAR), min(len(lines), at + NEAR + 1)), key=lambda each: abs(each - at))
-    texts = (lines[each].text for each in near if _CALLED.search(lines[each].text))
+    texts = (text for each in near if _CALLED.search(text := lines[each].text[:MOST_OF_LINE]))
     places = (found[0] for text in texts for found in islice(NATIVE_FILE.finditer(text), NEAR))
     return tuple(Frame(place, "") for place in places)
 
