@@ -242,7 +242,7 @@ def _silent(start: LoggedStart) -> Failure | None:
 
 
 def _waits(start: LoggedStart) -> LogReading | None:
-    """Return what a start waits for where its log ends; waiting is no failure until an end is told."""
+    """Return what a start waits for where its log ends; waiting is no failure until the log shows an end."""
     if start.failure is not None or start.milestone == SERVING:
         return None
     last = list(islice((line for line in reversed(start.lines) if line.text), LAST))
