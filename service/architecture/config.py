@@ -80,6 +80,7 @@ def _check_nesting(document: Mapping[str, Any]) -> None:
     level: list[Any] = [document]
     containers = 0
     for _ in range(MAX_DEPTH):
+        _check_longest(level, containers)
         kinds = frozenset(map(type, _values(level)))
         if kinds <= SCALARS:
             return
@@ -102,6 +103,14 @@ def _check_nesting(document: Mapping[str, Any]) -> None:
 def _check_containers(count: int) -> None:
     if count > MAX_CONTAINERS:
         raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
+
+
+def _check_longest(level: list[Any], containers: int) -> None:
+    """Count what is in lists of millions before anything is made of them."""
+    if max(map(len, level)) > MAX_CONTAINERS:
+        for node in level:
+            values = node if isinstance(node, list) else node.values()
+            _check_containers(containers + sum(map(PARSED.__contains__, map(type, values))))
 
 
 def _values(level: list[Any]) -> Iterator[Any]:

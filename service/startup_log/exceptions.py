@@ -27,6 +27,10 @@ _MONTHS: Final = frozenset(
 )
 MOST_PREFIX: Final = 24
 """Words of a prefix at most; a longer text before an exception is a sentence."""
+_RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
+"""The source of a statement that raises an exception."""
+BELOW_A_FRAME: Final = 3
+"""Lines below a frame in which its source stands."""
 FRAMES_ABOVE: Final = 4
 """Lines above the end of a traceback in which its last frame stands."""
 
@@ -44,6 +48,11 @@ class Raised:
     """A person wrote the line; the engine prints an exception behind a prefix alone."""
 
 
+def class_in(type_name: str, text: str) -> str:
+    """Return the class of an exception where a text names it; empty where only its source is known to."""
+    return type_name if type_name in text else ""
+
+
 def raised_in(lines: Sequence[LogLine]) -> Iterator[Raised]:
     """Yield the exceptions of a log, at most one for each line, in the order of the lines."""
     for at, line in enumerate(lines):
@@ -51,6 +60,15 @@ def raised_in(lines: Sequence[LogLine]) -> Iterator[Raised]:
             found = _raised(at, lines)
             if found is not None:
                 yield found
+
+
+def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
+    """Return the exception that the source below the last frame raises, where the exception is cut off."""
+    for below in range(at + 1, min(at + 1 + BELOW_A_FRAME, len(lines))):
+        found = _RAISES.search(lines[below].text)
+        if found is not None:
+            return Raised(below, found[1], found[2].strip("()\"' "), in_prose=False)
+    return None
 
 
 def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:

@@ -6,16 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
-from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_in
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, raised_by_source, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import (
+    ASSERTED,
     NOWHERE,
     FailureOrigin,
+    asserted_part,
     cut_part,
     innermost_part,
     native_part,
     origin_of,
+    own_part,
     owner_of,
     passed_part,
 )
@@ -23,22 +26,18 @@ from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.sentences import sentences
 from service.startup_log.symptoms import Described, described
-from service.startup_log.templates import SentenceIndex
+from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
     HEADER,
     Frame,
     frame_of,
     frames_above,
     ignored_by_python,
+    native_frames,
     of_collect_env,
 )
+from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
 
-MAX_MESSAGE: Final = 2000
-"""Characters of the engine's message that are returned."""
-_HEADING: Final = "validation error"
-"""Heading of an error of Pydantic; the message itself is on the next lines."""
-_BELOW: Final = 3
-"""Lines after the heading that are read."""
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
@@ -74,12 +73,13 @@ HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
-_RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
-"""The source of a statement that raises an exception."""
+_CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
+"""Ends of lines in which pip lists packages that do not belong together, after it has installed its own."""
 _OF_PYTHON: Final = (
     (" object has no attribute '", "AttributeError"),
     ("() got an unexpected keyword argument", "TypeError"),
     ("required positional argument", "TypeError"),
+    (ASSERTED, ""),
 )
 """Words of Python's errors that name a class or a function, with the errors' classes."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
@@ -199,7 +199,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
         return None
     line = lines[at]
     return Failure(
-        error.type,
+        class_in(error.type, line.text),
         line.text[:MAX_MESSAGE],
         line.number,
         origin.cause,
@@ -211,15 +211,16 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
 
 
 def _of_python(lines: Sequence[LogLine]) -> Failure | None:
-    """Return a failure in the words of Python's own errors, without their class, about a known class."""
-    for line in lines:
-        type_name = next((name for words, name in _OF_PYTHON if words in line.text), None)
-        if type_name is None or line.level in QUIET or is_wrapper(line.text):
+    """Return a failure in the words of Python's or C++'s own errors, without their class."""
+    for at, which in lines_containing([line.text for line in lines], [words for words, _ in _OF_PYTHON]):
+        line, type_name = lines[at], _OF_PYTHON[which][1]
+        if line.level in QUIET or is_wrapper(line.text):
             continue
-        origin = owner_of(type_name, line.text)
+        origin = owner_of(type_name, line.text) if type_name else asserted_part(line.text)
         if origin is not None:
             words = line.text[:MAX_MESSAGE]
-            return Failure(type_name, words, line.number, origin.cause, {}, origin=origin)
+            shown = class_in(type_name, words)
+            return Failure(shown, words, line.number, origin.cause, {}, origin=origin)
     return None
 
 
@@ -229,6 +230,7 @@ def _frame_of_error(error: EngineError) -> Frame:
 
 def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
+    lines = [line for line in lines if not line.text.endswith(_CONFLICTS)]
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage
@@ -285,22 +287,13 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
-    if (raised := _raised_by_source(at, lines)) is not None:
+    if (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
     return replace(_of_line(wrapper or lines[at], origin), frames=frames)
-
-
-def _raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
-    """Return the exception that the source below the last frame raises, where the exception is cut off."""
-    for below in range(at + 1, min(at + 1 + _BELOW, len(lines))):
-        found = _RAISES.search(lines[below].text)
-        if found is not None:
-            return Raised(below, found[1], found[2].strip("()\"' "), in_prose=False)
-    return None
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
@@ -342,21 +335,23 @@ def _of_known(
     shown = root.at
     if shown not in raised or raised[shown].in_prose:
         shown = next(
-            (each.at for each in same if each.at in raised and not raised[each.at].in_prose), root.at
+            (each.at for each in same if each.at in raised and not raised[each.at].in_prose),
+            position_of_whole(root, same, lines),
         )
     exception, line = raised.get(shown), lines[shown]
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
-        words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
-        return Failure(root.cause.type, words, line.number, root.cause, values)
-    message = _full_message(exception.message, lines, shown)
-    frames = frames_above(shown, lines)
+        words = line.text.strip("` ")[:MAX_MESSAGE]
+        shown_type = class_in(root.cause.type, words)
+        return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
+    message = full_message(exception.message, lines, shown)
+    frames = (*native_frames(shown, lines), *frames_above(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
-    message = _full_message(root.message, lines, root.at)
+    message = full_message(root.message, lines, root.at)
     frames, source = frames_above(root.at, lines), ""
     origin = _origin_of(root.type, message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
@@ -385,6 +380,7 @@ def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> Failure
         passed_part(type_name, frames)
         or owner_of(type_name, message)
         or native_part(type_name, message)
+        or own_part(type_name, frames)
         or innermost_part(type_name, frames)
     )
 
@@ -398,10 +394,3 @@ def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
             break
         root = each
     return root
-
-
-def _full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
-    if _HEADING not in message:
-        return message[:MAX_MESSAGE]
-    below = [line.text for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
-    return " ".join([message, *below])[:MAX_MESSAGE]

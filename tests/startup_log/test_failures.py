@@ -164,3 +164,13 @@ def test_a_class_that_could_not_be_imported_is_not_an_unknown_one(above: str, ca
     assert failure is not None
     assert failure.cause is not None
     assert failure.cause.name == cause
+
+
+def test_what_pip_lists_as_conflicts_is_no_failure() -> None:
+    """Lines that pip prints after it has installed a package, _internal/commands/install.py."""
+    text = (
+        "ERROR: pip's dependency resolver does not currently take into account all the packages.\n"
+        "abc 2.39.0 requires def<3.0.0,>=2.30.0, which is not installed.\n"
+        "ghi 1.0.0 requires jkl==2.14.0, but you have jkl 2.12.5 which is incompatible.\n"
+    )
+    assert read_log(text).failure is None
