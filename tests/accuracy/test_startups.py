@@ -100,7 +100,7 @@ def test_sealed_starts_are_not_far_from_what_is_wanted(board: Board) -> None:
 
 
 def test_the_newest_starts_are_not_far_from_what_is_wanted(board: Board) -> None:
-    """Floors with room over what was scored at first sight: weights 0.3 and 1.6 %, the cache 1.9 and 4.3 %."""
+    """Floors with room over the first sight: weights 0.3 and 1.6 %, the cache 1.9 and 4.3 %."""
     newest = board.only(lambda startup: part(startup) is Part.NEWEST)
     weights, available = (
         Errors.of(each.percent for each in newest.of(term)) for term in (Term.WEIGHTS, Term.AVAILABLE)
