@@ -1,14 +1,26 @@
 """What the numbers of a log alone say against its failure, where nothing could be planned too."""
 
+import re
 from collections.abc import Iterator
 from math import ceil, floor
 from typing import Final
 
+from service.nearest_names import nearest
 from service.startup_log.failure import Failure
 from service.startup_log.log import StartupLog
 
 MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""
+ALIKE: Final = 0.5
+"""Least similarity of a name that is offered, from 0 to 1."""
+_CHOICE: Final = re.compile(
+    r"argument (?P<flag>--[\w-]{1,60})(?:/\S{1,60})?: invalid choice: '?(?P<given>[\w.-]{1,80})'? "
+    r"\(choose from (?P<listed>[^()]{1,1500})"
+)
+_PARSER: Final = re.compile(
+    r"invalid (?P<flag>tool call parser|reasoning parser): (?P<given>[\w.-]{1,80}) "
+    r"\(chose from \{(?P<listed>[^(){}]{1,1500})"
+)
 HALF: Final = 0.5
 """Of a hundredth: what the digits of a log can hide."""
 
@@ -17,7 +29,7 @@ def offers(log: StartupLog, failure: Failure) -> tuple[str, ...]:
     """Return flags that follow from the logged numbers, each with its reason."""
     if failure.cause is None:
         return ()
-    return tuple(_offers(log, failure.cause.name))
+    return tuple(_offers(log, failure.cause.name, failure.message))
 
 
 def share_left(log: StartupLog) -> float | None:
@@ -28,7 +40,7 @@ def share_left(log: StartupLog) -> float | None:
     return floor(100 * free / total) / 100 or None
 
 
-def _offers(log: StartupLog, cause: str) -> Iterator[str]:
+def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
     match cause:
         case "kv_cache_smaller_than_one_request":
             yield from _length(log)
@@ -37,10 +49,25 @@ def _offers(log: StartupLog, cause: str) -> Iterator[str]:
             free, total = log.number("free_gib"), log.number("total_gib")
             why = f"{free:.2f} of {total:.2f} GiB were free; the model must fit into that share"
             yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
+        case "unknown_argument":
+            yield from _spelled_alike(message)
         case "more_requests_than_state_blocks" if (blocks := log.number("mamba_blocks")) is not None:
             yield f"--max-num-seqs {int(blocks)}: that many blocks of recurrent state fit"
         case "lora_rank" if (rank := log.number("lora_rank")) is not None:
             yield f"--max-lora-rank {_allowed_rank(int(rank))}: the adapter's rank is {int(rank)}"
+
+
+def _spelled_alike(message: str) -> Iterator[str]:
+    """Yield the choice of those which a message lists that is spelled most like the refused one."""
+    for pattern in (_CHOICE, _PARSER):
+        found = pattern.search(message)
+        if found is None:
+            continue
+        flag = found["flag"] if found["flag"].startswith("--") else f"--{found['flag'].replace(' ', '-')}"
+        listed = (each.strip(" '\"") for each in found["listed"].split(","))
+        for name in nearest(found["given"], filter(None, listed), count=1, cutoff=ALIKE):
+            yield f"{flag} {name}: of the names that this release lists, it is spelled most like it"
+        return
 
 
 def _length(log: StartupLog) -> Iterator[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from service.startup_log.exceptions import class_in
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
@@ -60,9 +61,10 @@ def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
         if end < len(lines) and not start.milestone and _is_said_alone(start.failure):
             # Nothing happened before the next banner, so that both belong to one start.
             continue
-        if len(starts) == 1 and _is_heading(starts[0], start):
+        if len(starts) == 1 and (headed := _under_heading(starts[0], start)) is not None:
             begun_at = 0
             starts.clear()
+            start = headed
         starts.append(replace(start, lines=lines[begun_at:end]))
         begun_at, begun = end, False
     return tuple(starts)
@@ -73,11 +75,20 @@ def _is_said_alone(failure: Failure | None) -> bool:
     return failure is None or failure.paraphrased
 
 
-def _is_heading(before: LoggedStart, start: LoggedStart) -> bool:
-    """Whether lines before the first banner only quote how the start below them failed."""
-    if before.begun or before.milestone or before.failure is None or start.failure is None:
-        return False
-    return before.failure.cause is not None and before.failure.cause == start.failure.cause
+def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | None:
+    """Return a start whose failure the lines before the first banner only quote; ``None`` for another one.
+
+    Where the log below a title does not show the failure that the title names, it is cut off before it.
+    """
+    if before.begun or before.milestone or before.failure is None:
+        return None
+    if start.failure is not None:
+        same = before.failure.cause is not None and before.failure.cause == start.failure.cause
+        return start if same else None
+    title = next((line for line in before.lines if line.text), None)
+    if title is None or title.number != before.failure.line or title.level or title.origin or title.time:
+        return None
+    return replace(start, failure=replace(before.failure, serving=start.milestone == SERVING))
 
 
 def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
@@ -127,5 +138,6 @@ def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failu
     failure = find_failure(lines[max(served, at - BEFORE_A_DEATH) :])
     if failure is None or (failure.cause is None and failure.follows):
         line = lines[at] if failure is None else next(each for each in lines if each.number == failure.line)
-        return Failure(_DIED.type, line.text, line.number, _DIED, {}, serving=True, follows=True)
+        type_name = class_in(_DIED.type, line.text)
+        return Failure(type_name, line.text, line.number, _DIED, {}, serving=True, follows=True)
     return replace(failure, cause=failure.cause or _DIED, serving=True)
