@@ -505,14 +505,14 @@ def test_the_fixes_of_a_shared_refusal_name_their_gpu_and_their_ranks(client: Te
 
 def test_what_many_gpu_types_share_is_said_once(client: TestClient) -> None:
     """Quantization without a method is in doubt on every GPU; many GPUs lack a kernel for sparse MLA."""
-    doubted = client.post("/plan", json={"model": "Qwen/Qwen3-32B-FP8-Static-PerTensor"}).json()
+    doubted = client.post("/plan", json={"model": "nvidia/nemotron-ultra-rl-050826"}).json()
     (shared,) = doubted["common_warnings"]
-    assert "quant_algo FP8" in shared
+    assert "quant_algo NVFP4" in shared
     assert all(
         shared not in (plan["recommended"] or plan["nearest_refused"])["warnings"]
         for plan in doubted["plans"]
     )
-    alone = {"model": "Qwen/Qwen3-32B-FP8-Static-PerTensor", "gpus": ["h100-sxm-80gb"]}
+    alone = {"model": "nvidia/nemotron-ultra-rl-050826", "gpus": ["h100-sxm-80gb"]}
     one = client.post("/plan", json=alone).json()
     assert (one["common_warnings"], shared in one["plans"][0]["recommended"]["warnings"]) == ([], True)
 
