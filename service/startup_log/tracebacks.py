@@ -50,15 +50,21 @@ _OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
 
 
 def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of those exceptions that end a traceback of collect_env."""
-    if not any(_COLLECT_ENV in line.text for line in lines):
+    """Return the positions of those exceptions that end a traceback of collect_env: the first below a frame."""
+    calls = [at for at, line in enumerate(lines) if _COLLECT_ENV in line.text and _is_of_collect_env(line)]
+    if not calls:
         return set()
-    return {
-        at
-        for at in raised
-        if _OF_THE_ENGINE not in lines[at].text
-        and any(f"/{each.path}".endswith(f"/{_COLLECT_ENV}") for each in frames_above(at, lines))
-    }
+    at, found = sorted(raised), set()
+    for call in calls:
+        below = bisect_right(at, call)
+        if below < len(at) and at[below] <= call + MOST_LINES and _OF_THE_ENGINE not in lines[at[below]].text:
+            found.add(at[below])
+    return found
+
+
+def _is_of_collect_env(line: LogLine) -> bool:
+    frame = frame_of(line)
+    return frame is not None and f"/{frame.path}".endswith(f"/{_COLLECT_ENV}")
 
 
 _IGNORED: Final = "Exception ignored in"
