@@ -50,7 +50,7 @@ _OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
 
 
 def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of those exceptions that end a traceback of collect_env: the first below a frame."""
+    """Return the positions of the exceptions that end a traceback of collect_env: the first below a frame."""
     calls = [at for at, line in enumerate(lines) if _COLLECT_ENV in line.text and _is_of_collect_env(line)]
     if not calls:
         return set()
