@@ -8,6 +8,7 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import AUTO_ROUND
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
@@ -78,6 +79,7 @@ def check_towers(architecture: ModelArchitecture, deployment: Parallelism, relea
         raise refusal
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _refusal(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version, *, towers: bool = False
