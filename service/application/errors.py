@@ -177,7 +177,9 @@ class UnknownFlagValue(ValueError):
         choices = f"choices: {', '.join(known)}"
         if len(known) > MOST_CHOICES:
             choices = (
-                f"nearest of {len(known)}: {', '.join(alike)}" if alike else f"none of {len(known)} is alike"
+                f"nearest of {len(known)}: {', '.join(alike)}"
+                if alike
+                else f"none of its {len(known)} values is spelled alike"
             )
         super().__init__(f"no release takes {quoted(given)} for {flag}; {choices}")
 

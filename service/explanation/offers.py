@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from math import ceil, floor
 from typing import Final
 
+from packaging.version import Version
+
+from service.engines.arguments.arguments import UnknownArgument, arguments_of
+from service.explanation.log_facts import nearest_release
 from service.nearest_names import nearest
 from service.startup_log.failure import Failure
 from service.startup_log.log import StartupLog
@@ -21,6 +25,9 @@ _PARSER: Final = re.compile(
     r"invalid (?P<flag>tool call parser|reasoning parser): (?P<given>[\w.-]{1,80}) "
     r"\(chose from \{(?P<listed>[^(){}]{1,1500})"
 )
+MOST_ALIKE: Final = 5
+"""Flags that are named beside an unknown one."""
+_UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--[a-z][\w-]{1,60})", re.ASCII)
 HALF: Final = 0.5
 """Of a hundredth: what the digits of a log can hide."""
 
@@ -51,6 +58,7 @@ def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
             yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
         case "unknown_argument":
             yield from _spelled_alike(message)
+            yield from _unknown_flag(log, message)
         case "more_requests_than_state_blocks" if (blocks := log.number("mamba_blocks")) is not None:
             yield f"--max-num-seqs {int(blocks)}: that many blocks of recurrent state fit"
         case "lora_rank" if (rank := log.number("lora_rank")) is not None:
@@ -68,6 +76,24 @@ def _spelled_alike(message: str) -> Iterator[str]:
         for name in nearest(found["given"], filter(None, listed), count=1, cutoff=ALIKE):
             yield f"{flag} {name}: of the names that this release lists, it is spelled most like it"
         return
+
+
+def _unknown_flag(log: StartupLog, message: str) -> Iterator[str]:
+    """Yield since when, or until when, releases have a refused flag, or those that begin with its word."""
+    found = _UNRECOGNIZED.search(message)
+    if found is None:
+        return
+    table = arguments_of(Version(nearest_release(log.release or log.around.release or "")))
+    try:
+        table.find(found[1])
+    except UnknownArgument as error:
+        if error.since is not None:
+            yield str(error)
+            return
+        first = found[1].replace("_", "-").split("-")[2]
+        alike = sorted(table[name].spelling for name in table.names if name.split("_")[0] == first)
+        if alike:
+            yield f"no release has {found[1]}; vLLM {table.release} has {', '.join(alike[:MOST_ALIKE])}"
 
 
 def _length(log: StartupLog) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Splits a log into the starts that it holds, and finds how each of them ended."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,6 +21,9 @@ MOST_OF_HEADING: Final = 300
 BEFORE_A_DEATH: Final = 300
 """Lines before the message of an engine's death in which its reason is looked for."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
+_FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
+_ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
+"""How uvicorn's log of requests writes an answer that failed."""
 _FEW: Final = 8
 """Changes of the time that an export must have before its order is judged."""
 _MOST_OF: Final = 0.8
@@ -98,7 +102,7 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     if SERVING not in reached:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
         return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
-    failure = _death(lines, texts, reached[SERVING]) or _titled(lines)
+    failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
     return LoggedStart(lines, SERVING, failure, stopped, begun)
 
 
@@ -127,6 +131,14 @@ def _titled(lines: Sequence[LogLine]) -> Failure | None:
     if failure is None or failure.cause is None:
         return None
     return failure if failure.refused else replace(failure, serving=True)
+
+
+def _failed_request(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the first request that a running server answered with 500, of which it logs no reason."""
+    for line in lines:
+        if " 500" in line.text and _ANSWERED_500.search(line.text):
+            return Failure("", line.text, line.number, _FAILED_REQUEST, {}, follows=True, request=True)
+    return None
 
 
 def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failure | None:

@@ -196,6 +196,66 @@ def test_the_nearest_of_the_choices_that_a_message_lists_is_offered(message: str
     assert [each.partition(":")[0] for each in ending(message).offers] == offers
 
 
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        # vLLM 0.19.0, engine/arg_utils.py: the flags of adapters
+        ("--lora-path a/b", "no release has --lora-path; vLLM 0.19.0 has --lora-"),
+        ("--no-such-thing", None),
+    ],
+)
+def test_a_flag_that_no_release_has_names_those_that_begin_with_its_word(flag: str, said: str | None) -> None:
+    offers = ending(f"{BANNER}\nvllm: error: unrecognized arguments: {flag}").offers
+
+    assert [each[: len(said or "")] for each in offers] == ([] if said is None else [said])
+
+
+def test_a_flag_of_a_later_release_says_since_when() -> None:
+    """--attention-backend came with 0.13.0: engine/arg_utils.py."""
+    early = BANNER.replace("0.19.0", "0.10.2")
+    found = ending(f"{early}\nvllm: error: unrecognized arguments: --attention-backend FLASH_ATTN")
+
+    assert found.offers == ("vLLM 0.10.2 has no argument --attention-backend: it came with 0.13.0",)
+
+
+def test_a_running_server_that_answers_500_failed_a_request() -> None:
+    """As uvicorn 0.30 logs requests: h11_impl.py."""
+    ready = f"{BANNER}\nINFO:     Application startup complete."
+    answer = 'INFO:     10.1.1.1:5 - "POST /v1/completions HTTP/1.1" {}'
+    failed = ending(f"{ready}\n{answer.format('500 Internal Server Error')}")
+
+    assert (failed.cause, failed.refused) == ("request_failed", True)
+    assert read_log(f"{ready}\n{answer.format('200 OK')}").failure is None
+
+
+def test_the_engine_s_import_counts_in_the_program_that_reports_the_environment() -> None:
+    """Python 3.12; vLLM, collect_env.py. Any other exception says more."""
+    words = "ImportError: cannot import name '__version__' from 'vllm' (unknown location)"
+    text = f'{HEADER}\n  File "/home/me/collect_env.py", line 275, in get_vllm_version\n{words}'
+
+    assert ending(text).cause == "package_hidden"
+    assert ending(f"{text}\n\nValueError: No available memory for the cache blocks.").cause == (
+        "no_memory_for_cache_blocks"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cause"),
+    [
+        ("transformers==5.8.1 cannot load Gemma 4, the lock is too old", "unknown_architecture"),
+        ("[Bug]: dependency conflict between torch and xformers", "build_does_not_match"),
+    ],
+)
+def test_a_sentence_about_a_library_names_what_it_lacks(sentence: str, cause: str) -> None:
+    assert ending(sentence).cause == cause
+
+
+def test_no_conflict_is_no_failure() -> None:
+    assert (
+        read_log("I upgraded it in the container and it works with no dependency conflict.").failure is None
+    )
+
+
 def test_a_title_that_quotes_the_beginning_gives_way_to_the_whole_message() -> None:
     words = "vllm serve: error: argument --tool-call-parser: invalid choice: 'glm45'"
 
