@@ -45,6 +45,10 @@ _COLLECT_ENV: Final = "collect_env.py"
 """The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
 
 
+_OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
+"""An import of the engine that fails in this program fails in all others that are started there."""
+
+
 def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of those exceptions that end a traceback of collect_env."""
     if not any(_COLLECT_ENV in line.text for line in lines):
@@ -52,7 +56,8 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     return {
         at
         for at in raised
-        if any(f"/{each.path}".endswith(f"/{_COLLECT_ENV}") for each in frames_above(at, lines))
+        if _OF_THE_ENGINE not in lines[at].text
+        and any(f"/{each.path}".endswith(f"/{_COLLECT_ENV}") for each in frames_above(at, lines))
     }
 
 

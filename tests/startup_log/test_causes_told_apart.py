@@ -228,6 +228,34 @@ def test_a_running_server_that_answers_500_failed_a_request() -> None:
     assert read_log(f"{ready}\n{answer.format('200 OK')}").failure is None
 
 
+def test_the_engine_s_import_counts_in_the_program_that_reports_the_environment() -> None:
+    """Python 3.12; vLLM, collect_env.py. Any other exception says more."""
+    words = "ImportError: cannot import name '__version__' from 'vllm' (unknown location)"
+    text = f'{HEADER}\n  File "/home/me/collect_env.py", line 275, in get_vllm_version\n{words}'
+
+    assert ending(text).cause == "package_hidden"
+    assert ending(f"{text}\n\nValueError: No available memory for the cache blocks.").cause == (
+        "no_memory_for_cache_blocks"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cause"),
+    [
+        ("transformers==5.8.1 cannot load Gemma 4, the lock is too old", "unknown_architecture"),
+        ("[Bug]: dependency conflict between torch and xformers", "build_does_not_match"),
+    ],
+)
+def test_a_sentence_about_a_library_names_what_it_lacks(sentence: str, cause: str) -> None:
+    assert ending(sentence).cause == cause
+
+
+def test_no_conflict_is_no_failure() -> None:
+    assert (
+        read_log("I upgraded it in the container and it works with no dependency conflict.").failure is None
+    )
+
+
 def test_a_title_that_quotes_the_beginning_gives_way_to_the_whole_message() -> None:
     words = "vllm serve: error: argument --tool-call-parser: invalid choice: 'glm45'"
 
