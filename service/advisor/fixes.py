@@ -142,7 +142,7 @@ def with_fixes(
         fixes = (*_joint(request, base, fixes, gpu, steps), *fixes)
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
-        notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes, gpu))
+        notes = () if shorter_only else tuple(_all_notes(request, candidate, fixes, gpu, steps))
         if (fixes, notes) == (candidate.error.fixes, candidate.error.notes):
             return candidate
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
@@ -205,12 +205,17 @@ def _joint(
 
 
 def _all_notes(
-    request: PlanRequest, candidate: Candidate, base: Candidate, fixes: Sequence[Fix], gpu: GpuType
+    request: PlanRequest, candidate: Candidate, fixes: Sequence[Fix], gpu: GpuType, steps: EngineSteps
 ) -> Iterator[str]:
     """Yield what to know beside the fixes."""
+    base = _without_search(request, candidate)
+
+    def tried(attempt: FixAttempt) -> Candidate | None:
+        return _started(request, attempt, gpu, steps)
+
     yield from _notes(request, candidate)
     if candidate.error is not None and candidate.error.stage is Stage.MEMORY:
-        yield from four_bit_notes(request, base, gpu, lambda attempt: _started(request, attempt, gpu, None))
+        yield from four_bit_notes(request, base, gpu, steps, tried)
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD
@@ -307,9 +312,10 @@ def _started(
     A cache that is given in bytes and does not fit the device keeps a start uncertain; it does not rule out a
     change.
     """
-    if attempt.model is not None:
-        request, steps = replace(request, model=attempt.model), None
     steps = None if steps is None else steps.under(attempt.rules)
+    if attempt.model is not None:
+        request = replace(request, model=attempt.model)
+        steps = None if steps is None else steps.of(attempt.model)
     candidate = dry_run(request, attempt.flags, attempt.rules, gpu, steps)
     if candidate.verdict is not Verdict.UNCERTAIN:
         return candidate if candidate.verdict is Verdict.STARTS else None
