@@ -209,13 +209,9 @@ def _all_notes(
 ) -> Iterator[str]:
     """Yield what to know beside the fixes."""
     base = _without_search(request, candidate)
-
-    def tried(attempt: FixAttempt) -> Candidate | None:
-        return _started(request, attempt, gpu, steps)
-
     yield from _notes(request, candidate)
     if candidate.error is not None and candidate.error.stage is Stage.MEMORY:
-        yield from four_bit_notes(request, base, gpu, steps, tried)
+        yield from four_bit_notes(request, base, gpu, steps, _started)
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD
@@ -312,10 +308,9 @@ def _started(
     A cache that is given in bytes and does not fit the device keeps a start uncertain; it does not rule out a
     change.
     """
-    steps = None if steps is None else steps.under(attempt.rules)
     if attempt.model is not None:
-        request = replace(request, model=attempt.model)
-        steps = None if steps is None else steps.of(attempt.model)
+        request, steps = replace(request, model=attempt.model), None
+    steps = None if steps is None else steps.under(attempt.rules)
     candidate = dry_run(request, attempt.flags, attempt.rules, gpu, steps)
     if candidate.verdict is not Verdict.UNCERTAIN:
         return candidate if candidate.verdict is Verdict.STARTS else None

@@ -38,17 +38,18 @@ def four_bit_notes(
     base: Candidate,
     gpu: GpuType,
     steps: EngineSteps,
-    tried: Callable[[FixAttempt], Candidate | None],
+    started: Callable[[PlanRequest, FixAttempt, GpuType, EngineSteps], Candidate | None],
 ) -> Iterator[str]:
     """Yield what a checkpoint with 4-bit weights gives; nothing where such a start is refused too.
 
-    ``base``: the refused start with the flags that were asked for. ``tried``: what a change leads to.
+    ``base``: the refused start with the flags that were asked for. ``started``: what a change leads to.
     """
     if not request.model.architecture.stores_16_bits:
         return
-    model = four_bit_model(request.model)
-    for attempt in _attempts(replace(request, model=model), base, gpu, steps.under(base.rules).of(model)):
-        candidate = tried(attempt)
+    request = replace(request, model=four_bit_model(request.model))
+    steps = steps.under(base.rules).of(request.model)
+    for attempt in _attempts(request, base, gpu, steps):
+        candidate = started(request, attempt, gpu, steps)
         if candidate is not None and candidate.memory is not None and candidate.kv_cache is not None:
             cache = candidate.kv_cache
             yield (
@@ -63,6 +64,5 @@ def _attempts(
     request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
 ) -> Iterator[FixAttempt]:
     """Yield the start of the request's model as asked for, then with the longest context that fits."""
-    yield FixAttempt("", base.flags, base.rules, request.model)
-    for each in shorter_attempts(request, base.flags, steps, gpu):
-        yield replace(each, model=request.model)
+    yield FixAttempt("", base.flags, base.rules)
+    yield from shorter_attempts(request, base.flags, steps, gpu)

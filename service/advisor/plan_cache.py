@@ -74,7 +74,7 @@ SIZES: Final = frozenset(
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
 CHANGED_MODELS: Final = 2
 """Changed models whose steps are stored: the next one takes the place of all. One is the model with 4-bit
-weights, of which every refusal for want of memory speaks; scaled positions make another for each length."""
+weights, of which every refusal for want of memory speaks."""
 LENGTHS: Final = 16
 """Lengths of which the limits of a start are stored."""
 CANDIDATES: Final = 4_000
@@ -146,7 +146,7 @@ class CachedSteps:
         return found or self._others.setdefault(rules, CachedSteps(self.model, rules))
 
     def of(self, model: Model) -> "CachedSteps":
-        """Return the steps of a changed model under the same rules, which fixes and notes try."""
+        """Return the steps of a changed model under the same rules, which notes try."""
         return self._of_models.of(model, lambda: CachedSteps(model, self.rules))
 
     def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
