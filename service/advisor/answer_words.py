@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.plan_request import PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Counts, GpuPlan, Verdict
 from service.advisor.pooling_words import pooling_sentence
-from service.advisor.reason import MOST_SIBLINGS
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_words import cheapest_sentence, speed_sentences
 
@@ -24,17 +24,17 @@ def counts_of(plans: Sequence[GpuPlan], workload: Workload | None) -> Counts:
     )
 
 
-def reason_as_given(candidate: Candidate, workload: Workload | None, siblings: Sequence[str] = ()) -> str:
+def reason_as_given(candidate: Candidate, request: PlanRequest) -> str:
     """Return in words what the engine does with the flags as given, where no other values were tried.
 
-    ``siblings``: ids of quantized checkpoints of the model, named where a refused start asks for one.
+    Quantized checkpoints of the model are named where a refused start asks for one.
     """
-    error = candidate.error
+    error, workload = candidate.error, request.workload
     if candidate.verdict is Verdict.REFUSED:
         words = f"It does not start: {'' if error is None else error.detail or error.message}"
-        if candidate.flags.quantization is None or not siblings:
+        if candidate.flags.quantization is None or not request.siblings:
             return words
-        return f"{words} Quantized checkpoints: {', '.join(siblings[:MOST_SIBLINGS])}."
+        return f"{words} Quantized checkpoints: {named_with_sizes(request, request.siblings)}"
     doubt = " Whether it starts is uncertain." if candidate.verdict is Verdict.UNCERTAIN else ""
     served = "".join(f" {words}" for words in (pooling_sentence(candidate),) if words)
     if workload is not None:

@@ -24,6 +24,7 @@ from service.engine_config.checkpoint_checks import (
 )
 from service.engine_config.config_format import as_written_for
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.environment import forces_fp8_marlin
 from service.engine_config.expert_kernels import check_expert_kernel, kernel_doubts
 from service.engine_config.model_runner import runner_doubts
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
@@ -42,7 +43,8 @@ from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
 from service.memory.media_choices import MediaChoices
 from service.memory.parallelism import Parallelism
-from service.memory.weights.layout_checks import check_layouts
+from service.memory.weights.fp8_kernels import check_fp8_kernel
+from service.memory.weights.layout_checks import check_layouts, check_towers
 from service.memory.weights.online_checks import check_online_sizes
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
@@ -240,6 +242,9 @@ def check_quantized_online(
         whole_encoders=engine_config.whole_encoders,
     )
     check_online_sizes(architecture, flags.quantization, deployment, engine_config.release)
+    check_towers(architecture, deployment, engine_config.release)
+    forced = forces_fp8_marlin(flags, engine_config.release)
+    check_fp8_kernel(architecture, deployment, engine_config.release, forced=forced)
 
 
 def _weights_deployment(engine_config: EngineConfig) -> Parallelism:

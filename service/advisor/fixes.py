@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, TypeAlias
 
+from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
@@ -48,8 +49,6 @@ COUNTED_BITS: Final[Mapping[str | None, int]] = {
     BITSANDBYTES: FOUR_BITS,
 }
 """Bits of most weights by ``--quantization``; other methods leave many in 16 bits."""
-MOST_SIBLINGS: Final = 4
-"""Ids of quantized checkpoints that are named."""
 SLOW_OFFLOAD: Final = (
     "Weights in the host's memory cross the bus to the GPU at every step, which is many times slower."
 )
@@ -235,8 +234,9 @@ def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
         )
         words = (f"Even weights quantized to fp8 do not fit {gpus} of this type: {way}.",)
         siblings = () if _exceeds(candidate, FOUR_BITS) else tuple(filter(is_denser_than_8_bits, siblings))
-    named = ", ".join(siblings[:MOST_SIBLINGS])
-    return (*words, f"Quantized checkpoints of this model: {named}.") if named else words
+    if not siblings:
+        return words
+    return (*words, f"Quantized checkpoints of this model: {named_with_sizes(request, siblings)}")
 
 
 def _length_notes(request: PlanRequest, candidate: Candidate, fixes: Iterable[Fix]) -> tuple[str, ...]:

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from service.advisor.dry_run import dry_run
+from service.advisor.checkpoint_layouts import MOST_NAMED, online_quality, stored_so
+from service.advisor.dry_run import PlainSteps, dry_run
 from service.advisor.engine_start import Start
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Lever
 from service.engine_config.cache_dtype import canonical
+from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
     PATCHES,
@@ -44,18 +46,20 @@ BLOCKS: Final = (16, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class LeverChange:
-    """One change, as flags or as another engine."""
+    """One change, as flags, as another engine or as another checkpoint of the model."""
 
     flag: str | None
     value: Any = None
     version: str | None = None
     patch: str | None = None
+    checkpoint: str | None = None
 
 
 def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType) -> tuple[Lever, ...]:
     """Return the changes that have an effect, by the quality that they are published to lose, none first.
 
-    Of changes that lose as much the largest gain comes first.
+    Of changes that lose as much the one comes first with which most requests of the workload finish without
+    preemption, then that which admits most, then that with the highest concurrency at one maximum length.
 
     ``best`` is a candidate of this request on this GPU type. Without a cache it has no levers.
     """
@@ -63,14 +67,23 @@ def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuTy
     if best.kv_cache is None or start is None:
         return ()
     found = (_lever(change, request, best, steps, gpu) for change in _changes(request, start, best))
-    ordered = sorted((lever for lever in found if lever is not None and _gains(lever)), key=_gain)
-    return tuple(_one_of_each_format(ordered))
+    length = best.kv_cache.max_model_len
+    gaining = (lever for lever in found if lever is not None and _gains(lever, length))
+    return tuple(_one_of_each_format(sorted(gaining, key=lambda lever: _order(lever, length))))
 
 
-def _gains(lever: Lever) -> bool:
+def _gains(lever: Lever, length: int) -> bool:
     """Whether a change lets more requests through, or makes room that two decimals show."""
     requests = (lever.completed_without_preemption or 0, lever.admitted_at_once or 0)
-    return max(requests) > 0 or lever.max_concurrency >= LEAST_GAIN
+    return max(requests) > 0 or _concurrency(lever, length) >= LEAST_GAIN
+
+
+def _concurrency(lever: Lever, length: int) -> float:
+    """Return the requests of one length that a change adds.
+
+    A shorter maximum length divides the same cache by less: what it adds is what its cache holds more.
+    """
+    return lever.tokens / length if lever.flag == "max_model_len" else lever.max_concurrency
 
 
 def _one_of_each_format(levers: Iterable[Lever]) -> Iterator[Lever]:
@@ -85,12 +98,12 @@ def _one_of_each_format(levers: Iterable[Lever]) -> Iterator[Lever]:
         yield lever
 
 
-def _gain(lever: Lever) -> tuple[float, ...]:
+def _order(lever: Lever, length: int) -> tuple[float, ...]:
     return (
         lever.loss,
         -(lever.completed_without_preemption or 0),
         -(lever.admitted_at_once or 0),
-        -lever.max_concurrency,
+        -_concurrency(lever, length),
         -lever.available_bytes,
     )
 
@@ -99,6 +112,8 @@ def _lever(
     change: LeverChange, request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType
 ) -> Lever | None:
     flags, rules = best.flags, steps.rules
+    if change.checkpoint is not None:
+        return _checkpoint_lever(change.checkpoint, request, best, rules, gpu)
     if change.flag is not None:
         flags = replace(best.flags, **{change.flag: change.value})
     elif change.patch is not None:
@@ -114,7 +129,30 @@ def _lever(
         return None
     if change.flag == "kv_cache_dtype" and after.start.names_other_floats:
         return None
-    lever = _effect(change, best, after)
+    return _noticed(_effect(change, best, after))
+
+
+def _checkpoint_lever(
+    checkpoint: str, request: PlanRequest, best: Candidate, rules: EngineRules, gpu: GpuType
+) -> Lever | None:
+    """Return what the weights of another checkpoint give, in the layout that its name stands for."""
+    found = stored_so(request.model, checkpoint)
+    if found is None:
+        return None
+    model, layout = found
+    after = dry_run(replace(request, model=model), best.flags, rules, gpu, PlainSteps(model, rules))
+    if not after.may_serve or after.kv_cache is None:
+        return None
+    loss, effect, source = layout.quality.loss, layout.quality.effect, layout.quality.source
+    cost = (
+        f"published effect on quality: {effect} ({source}); planned from the layout that its name stands for"
+    )
+    lever = _effect(LeverChange(None, checkpoint=checkpoint), best, after)
+    return _noticed(replace(lever, loss=lever.loss + loss, cost=cost))
+
+
+def _noticed(lever: Lever) -> Lever | None:
+    """Return a lever that changes a figure."""
     figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
     requests = (lever.admitted_at_once, lever.completed_without_preemption)
     return lever if any((*figures, *requests)) else None
@@ -136,6 +174,7 @@ def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
         value=change.value,
         version=change.version,
         patch=change.patch,
+        checkpoint=change.checkpoint,
         verdict=after.verdict,
         tokens=other.tokens - one.tokens,
         available_bytes=other.available_bytes - one.available_bytes,
@@ -143,7 +182,8 @@ def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
         estimated_max_model_len=other.estimated_max_model_len - one.estimated_max_model_len,
         admitted_at_once=admitted,
         completed_without_preemption=completed,
-        loss=max(0, after.quality.loss - before.quality.loss),
+        loss=max(0, after.quality.loss - before.quality.loss)
+        + (online_quality().loss if change.flag == "quantization" else 0),
         cost=_cost(change, after),
     )
 
@@ -154,6 +194,8 @@ def _words(change: LeverChange) -> str:
         if isinstance(change.value, bool):
             return f"--{option}" if change.value else f"--no-{option}"
         return f"--{option} {change.value}"
+    if change.checkpoint is not None:
+        return f"checkpoint {change.checkpoint}"
     if change.patch is not None:
         return f"patch {change.patch} ({PATCHES[change.patch].status})"
     return f"vLLM {change.version}"
@@ -163,6 +205,12 @@ def _cost(change: LeverChange, after: Candidate) -> str:
     if change.flag == "kv_cache_dtype":
         quality = after.quality
         return f"published effect on quality: {quality.effect} ({quality.source})"
+    if change.flag == "quantization":
+        weights = online_quality()
+        return (
+            f"published effect on quality: {weights.effect} ({weights.source}); the start still reads the "
+            "16-bit weights"
+        )
     if change.flag == "enable_prefix_caching" and change.value:
         return CACHING_COST
     if change.flag is not None:
@@ -176,6 +224,7 @@ def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[Le
     """Yield the changes that are worth a dry run, given the configuration of the start."""
     yield from _batch_changes(request, start)
     yield from _memory_changes(request, start, best)
+    yield from _weight_changes(request, best)
     for dtype in start.engine_config.rules.dtypes.accepted:
         if dtype != best.kv_cache_dtype:
             yield LeverChange("kv_cache_dtype", dtype)
@@ -217,6 +266,15 @@ def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iter
         yield LeverChange("gpu_memory_utilization", UTILIZATION)
     if request.model.architecture.media.towers and not best.flags.language_model_only:
         yield LeverChange("language_model_only", value=True)
+
+
+def _weight_changes(request: PlanRequest, best: Candidate) -> Iterator[LeverChange]:
+    """Yield quantized weights: made while they load, and those of published checkpoints."""
+    if not request.model.architecture.stores_16_bits or best.flags.quantization is not None:
+        return
+    yield LeverChange("quantization", best.rules.checkpoints.online_fp8)
+    for checkpoint in request.siblings[:MOST_NAMED]:
+        yield LeverChange(None, checkpoint=checkpoint)
 
 
 def _switches(start: Start, flags: ServeFlags) -> Iterator[LeverChange]:

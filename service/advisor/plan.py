@@ -116,7 +116,7 @@ def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int
 def _reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None) -> str:
     """Return why the best candidate is recommended; where it is the only one, what it does."""
     if len(candidates) == 1 and candidates[0].may_serve:
-        return reason_as_given(candidates[0], request.workload, request.siblings)
+        return reason_as_given(candidates[0], request)
     return reason(candidates, asked, request, count)
 
 
@@ -150,7 +150,7 @@ def _as_given(
     """Return the plan of one start, as it was given: there is nothing to choose."""
     best = None if candidate.verdict is Verdict.REFUSED else candidate
     changes = levers(request, best, steps, gpu) if request.with_levers and best is not None else ()
-    why = reason_as_given(candidate, request.workload, request.siblings)
+    why = reason_as_given(candidate, request)
     return GpuPlan(gpu, best, (candidate,), why, count=count, levers=changes)
 
 

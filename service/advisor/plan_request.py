@@ -139,6 +139,8 @@ class PlanRequest:
     """What an hour of a GPU costs."""
     siblings: tuple[str, ...] = ()
     """Ids of checkpoints of the same model with quantized weights, as far as they are known."""
+    unbundled: frozenset[str] = frozenset()
+    """Those of them whose configs are not bundled."""
     calibration: Calibration = NOTHING_LEARNED
     """What real GPUs measured, to correct estimates."""
     command: CommandReading | None = field(default=None, compare=False)

@@ -337,6 +337,8 @@ class Lever:
     """The release that it changes to, if it changes the release."""
     patch: str | None
     """The pull request that it adds, if it adds one."""
+    checkpoint: str | None
+    """The checkpoint of the model that it changes to, if it changes that."""
     verdict: Verdict
     """Of the start with the change."""
     tokens: int
@@ -349,7 +351,8 @@ class Lever:
     completed_without_preemption: int | None
     """Requests of the workload that finish without preemption; ``None`` without a workload."""
     loss: int
-    """By how many places the cache's quality falls in the order of published loss; 0 where it does not."""
+    """By how many places the quality of the cache and of the weights falls in the order of published loss; 0
+    where it does not."""
     cost: str
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import shorten
 
 from service.advisor.advice import LIMITS, STEPS
+from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
@@ -22,8 +23,6 @@ from service.advisor.steps_of_advice import (
 
 FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""
-MOST_SIBLINGS = 4
-"""Ids of quantized checkpoints that are named."""
 SPOKEN_WITH_A_VOWEL = ("fp", "nv", "mx", "int", "octave", "ultra")
 """Beginnings of the names of dtypes that take the article "an"."""
 MOST_MESSAGE, MOST_IN_SURVEY = 240, 100
@@ -226,9 +225,8 @@ def _quantized(candidates: Iterable[Candidate], best: Candidate, request: PlanRe
 
 def _siblings(request: PlanRequest) -> Iterator[str]:
     """Name checkpoints of the same model with quantized weights."""
-    named = request.siblings[:MOST_SIBLINGS]
-    if named:
-        yield f"Quantized checkpoints: {', '.join(named)}."
+    if request.siblings:
+        yield f"Quantized checkpoints: {named_with_sizes(request, request.siblings)}"
 
 
 def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> Iterator[str]:

@@ -30,6 +30,7 @@ def allowing(*scopes: Scope) -> Callable[..., Awaitable[Token]]:
     """Return a dependency that accepts only tokens of some scopes."""
 
     async def token_of(request: Request, bearer: Bearer, services: Parts) -> Token:
+        await services.probes.load()
         token = None if bearer is None else await _found(request, bearer.credentials, services)
         if token is None:
             raise Unauthorized
@@ -86,6 +87,7 @@ def may_read_openly(request: Request) -> bool:
 
 async def _reader(request: Request, bearer: Bearer, services: Parts) -> Token | None:
     if bearer is None and may_read_openly(request):
+        await services.probes.load()
         return None
     return await _reading(request, bearer, services)
 

@@ -160,6 +160,10 @@ class UnknownCacheDtype(ValueError):
         super().__init__(f"no release has the kv_cache_dtype {quoted(given)}")
 
 
+MOST_CHOICES: Final = 12
+"""Values of a flag that a message lists; of more it names the nearest."""
+
+
 class UnknownFlagValue(ValueError):
     """No release takes such a value for a flag.
 
@@ -168,8 +172,16 @@ class UnknownFlagValue(ValueError):
     """
 
     def __init__(self, flag: str, given: str, known: tuple[str, ...]) -> None:
-        self.nearest = nearest(given, known) or known
-        super().__init__(f"no release takes {quoted(given)} for {flag}; choices: {', '.join(known)}")
+        alike = nearest(given, known)
+        self.nearest = alike or known
+        choices = f"choices: {', '.join(known)}"
+        if len(known) > MOST_CHOICES:
+            choices = (
+                f"nearest of {len(known)}: {', '.join(alike)}"
+                if alike
+                else f"none of its {len(known)} values is spelled alike"
+            )
+        super().__init__(f"no release takes {quoted(given)} for {flag}; {choices}")
 
 
 class UnknownSpeculativeMethod(ValueError):

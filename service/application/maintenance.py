@@ -22,6 +22,7 @@ async def run_maintenance(database: Database, probes: Probes, retention_seconds:
     while True:
         try:
             if database.exists:
+                await probes.load()
                 await database.recheck()
                 await probes.jobs.sweep()
                 await probes.jobs.count()

@@ -151,7 +151,8 @@ def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:
     # The names of the bundled models are read from a file, so not while a request is resolved.
     siblings = _planned_siblings(request.model.id, services.snapshot)
     if siblings != request.siblings:
-        request = replace(request, siblings=siblings)
+        unbundled = frozenset(each for each in siblings if services.snapshot.get(each) is None)
+        request = replace(request, siblings=siblings, unbundled=unbundled)
     try:
         return services.plan(request)
     except UnknownBackend as error:

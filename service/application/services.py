@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,11 @@ class Probes:
     workers: WorkersSeen = field(default_factory=WorkersSeen)
     declared_tokens: TokenFile | None = None
     """Tokens that a file declares, beside those of the database."""
+
+    async def load(self) -> None:
+        """Make the stores in a thread, the first time: their library would hold up other requests."""
+        if not self.stores.loaded:
+            await asyncio.to_thread(self.stores.load)
 
     @property
     def jobs(self) -> JobStore:

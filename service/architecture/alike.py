@@ -1,8 +1,8 @@
 """Groups the objects of a long section that say the same: there may be 150,000, of a few kinds."""
 
 from collections.abc import Iterator, Mapping
-from itertools import repeat
-from operator import eq
+from itertools import compress, repeat
+from operator import eq, not_
 from typing import Any, Final
 
 from service.architecture.config import Config
@@ -16,17 +16,20 @@ def alike(section: Config, fields: tuple[str, ...]) -> Iterator[tuple[list[str],
 
     The kinds come in the order in which they appear first, but some may come more than once.
     """
-    names = [name for name, each in section.fields.items() if type(each) is dict or isinstance(each, Mapping)]
+    names, objects = list(section.fields), list(section.fields.values())
+    if not frozenset(map(type, objects)) <= {dict}:
+        names = [name for name in names if isinstance(section.fields[name], Mapping)]
+        objects = [section.fields[name] for name in names]
     for _ in range(COMPARED):
         if not names:
             return
-        first = section.fields[names[0]]
-        same = list(map(eq, map(section.fields.__getitem__, names), repeat(first)))
+        same = list(map(eq, objects, repeat(objects[0])))
         if all(same):
             yield names, _view(section, names[0])
             return
-        yield [name for name, equal in zip(names, same, strict=True) if equal], _view(section, names[0])
-        names = [name for name, equal in zip(names, same, strict=True) if not equal]
+        yield list(compress(names, same)), _view(section, names[0])
+        others = list(map(not_, same))
+        names, objects = list(compress(names, others)), list(compress(objects, others))
     yield from _by_fields(section, names, fields)
 
 

@@ -1,9 +1,11 @@
 """Checked access to a model's config.json: every value is read with its type and range."""
 
+import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from types import NoneType
 from typing import Any, Final, TypeVar
 
@@ -73,45 +75,56 @@ def read_document(document: object) -> "Config":
 SCALARS: Final = frozenset({bool, float, int, str, NoneType})
 PARSED: Final = frozenset({dict, list})
 """Types of the containers that a JSON parser makes: to look them up is faster than ``isinstance``."""
+AT_ONCE: Final = 1 << 14
+"""Values that are looked at together."""
 
 
 def _check_nesting(document: Mapping[str, Any]) -> None:
     """Refuse a document whose containers are too many, or too deep within each other."""
     level: list[Any] = [document]
-    containers = 0
+    left = MAX_CONTAINERS
     for _ in range(MAX_DEPTH):
-        kinds = frozenset(map(type, _values(level)))
-        if kinds <= SCALARS:
-            return
-        if kinds <= PARSED:
-            _check_containers(containers + sum(map(len, level)))
-            level = list(_values(level))
-        else:
-            level = [
-                each
-                for each in _values(level)
-                if type(each) not in SCALARS and isinstance(each, Mapping | list)
-            ]
-        containers += len(level)
-        _check_containers(containers)
+        level = list(islice(_containers(_values(level)), left + 1))
+        left -= len(level)
+        if left < 0:
+            raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
         if not level:
             return
     raise InvalidConfig("", f"the config is nested more than {MAX_DEPTH} levels deep")
 
 
-def _check_containers(count: int) -> None:
-    if count > MAX_CONTAINERS:
-        raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
+def _values(level: Iterable[Any]) -> Iterator[Any]:
+    """Return all values of objects and lists that may hold others.
 
-
-def _values(level: list[Any]) -> Iterator[Any]:
-    """Return all values of objects and lists: there may be 500,000, mostly of one type."""
+    CPython keeps objects that hold only scalars from garbage collection. Most of 500,000 are such.
+    """
+    level = list(filter(gc.is_tracked, level))
     kinds = frozenset(map(type, level))
-    if kinds == {dict}:
-        return chain.from_iterable(map(dict.values, level))
-    if kinds == {list}:
-        return chain.from_iterable(level)
-    return (each for node in level for each in (node if isinstance(node, list) else node.values()))
+    if not kinds <= PARSED:
+        return (each for node in level for each in (node if isinstance(node, list) else node.values()))
+    if len(kinds) < len(PARSED):
+        lists, objects = (level, []) if kinds == {list} else ([], level)
+    else:
+        lists = [node for node in level if type(node) is list]
+        objects = [node for node in level if type(node) is dict]
+    return chain(chain.from_iterable(lists), chain.from_iterable(map(dict.values, objects)))
+
+
+def _containers(values: Iterator[Any]) -> Iterator[Any]:
+    """Return the objects and lists among values. There may be millions of values, mostly of one type."""
+    return chain.from_iterable(map(_containers_of, iter(lambda: list(islice(values, AT_ONCE)), [])))
+
+
+def _containers_of(values: list[Any]) -> Iterable[Any]:
+    with suppress(TypeError, OverflowError):
+        sum(values)  # the fastest way to see that all are numbers
+        return ()
+    kinds = frozenset(map(type, values))
+    if kinds <= SCALARS:
+        return ()
+    if kinds <= PARSED:
+        return values
+    return (each for each in values if type(each) not in SCALARS and isinstance(each, Mapping | list))
 
 
 @dataclass(frozen=True, slots=True)

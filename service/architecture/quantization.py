@@ -48,6 +48,8 @@ class Quantization:
     kv_cache_scheme: KvCacheScheme | None = None
     data_type: str = ""
     """AutoRound's ``data_type``; empty for what others quantized."""
+    packing_format: str = ""
+    """AutoRound's ``packing_format``; empty where the checkpoint does not say it."""
     bits: int | None = None
     group_size: int | None = None
     symmetric: bool = True
@@ -118,6 +120,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),
         data_type=section.text("data_type", default="int") if method in AUTO_ROUND else "",
+        packing_format=section.text("packing_format") if method in AUTO_ROUND else "",
         bits=section.optional_integer("bits", maximum=64),
         group_size=section.optional_integer("group_size", minimum=-1),
         block_shape=_block_shape(section),

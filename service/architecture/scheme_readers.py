@@ -111,8 +111,10 @@ def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | No
 def _by_sign(names: list[str]) -> Iterator[tuple[bool, list[str]]]:
     """Yield patterns without their sign: those of modules that stay unquantized, and the others."""
     joined = "\n" + "\n".join(names)
-    excluded = f"\n{EXCEPT}" in joined
-    if excluded:
+    if f"\n{EXCEPT}" in joined:
+        if joined.count(f"\n{EXCEPT}") == joined.count("\n") == len(names):
+            yield True, joined.replace(f"\n{EXCEPT}", "\n").split("\n")[1:]
+            return
         yield True, [name.removeprefix(EXCEPT) for name in names if name.startswith(EXCEPT)]
         names = [name for name in names if not name.startswith(EXCEPT)]
         joined = "\n" + "\n".join(names)
@@ -122,8 +124,15 @@ def _by_sign(names: list[str]) -> Iterator[tuple[bool, list[str]]]:
 
 
 def _are_named(patterns: list[str]) -> bool:
-    joined = "\n".join(patterns).replace(r"\.", "")
-    return not any(operator in joined for operator in OPERATORS) and joined.count("\n") + 1 == len(patterns)
+    if _has_operators(patterns[0]):
+        return False
+    joined = "\n".join(patterns)
+    return not _has_operators(joined) and joined.count("\n") + 1 == len(patterns)
+
+
+def _has_operators(text: str) -> bool:
+    plain = text.replace(r"\.", "")
+    return any(operator in plain for operator in OPERATORS)
 
 
 def _beginnings(patterns: list[str]) -> Names:
@@ -132,7 +141,8 @@ def _beginnings(patterns: list[str]) -> Names:
 
 
 def _expressions(patterns: list[str]) -> Names:
-    return Names.of(f"re:{pattern}" for pattern in patterns)
+    lines = ("\n" + "\n".join(patterns)).replace("\n", "\nre:").split("\n")[1:]
+    return Names.of(lines if len(lines) == len(patterns) else [f"re:{pattern}" for pattern in patterns])
 
 
 def _gptq_scheme(part: Config, section: Config) -> WeightScheme:

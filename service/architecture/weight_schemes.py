@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 
 from service.architecture.config import Config
+from service.architecture.long_lists import LONG_LISTS
 
 
 class WeightFormat(StrEnum):
@@ -151,8 +152,10 @@ def _shared(names: tuple[str, ...]) -> Names:
     return Names(names)
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=16)
 def _shared_long(names: tuple[str, ...]) -> Names:
+    LONG_LISTS.add(names)
     return Names(names)
 
 

@@ -10,6 +10,7 @@ from service.architecture.layers.cache_part import CachePart
 from service.architecture.layers.decoder_layer import TokenMixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import state_kind
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
 from service.backends.backend import AttentionBackend, Backends
@@ -168,6 +169,7 @@ class _Heads:
     """Of each attention layer, the place of its mixer among those."""
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=64)
 def _heads(architecture: ModelArchitecture) -> _Heads:
     own = len(architecture.layers)

@@ -1,5 +1,6 @@
 """Ends a command with a message and exit code 2 where its input is at fault."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,9 +78,14 @@ def _lines(error: Exception, problem: "Problem") -> Iterator[str]:
         yield from (f"{option_name(pointer)}: {words}" for pointer, words in error.errors[1:])
     else:
         yield f"{problem.title}: {problem.detail}"
-    unnamed = [name for name in problem.nearest or () if name not in problem.detail]
+    unnamed = [name for name in problem.nearest or () if not _is_named(name, problem.detail)]
     if unnamed:
         yield f"Nearest: {', '.join(unnamed[:MOST_NEAREST])}"
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Whether a text holds a name as a whole, and not as the beginning of a longer one."""
+    return re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-]|\.\w)", text) is not None
 
 
 def option_name(pointer: str) -> str:

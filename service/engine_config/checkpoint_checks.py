@@ -9,6 +9,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import AWQ_BITS, WeightFormat
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.layouts import LayoutRules
 from service.gpus.capability import ComputeCapability
@@ -16,6 +17,9 @@ from service.gpus.capability import ComputeCapability
 AWQ_METHODS: Final = frozenset({"awq", "awq_marlin", "auto_awq"})
 MX_TYPE: Final = "mx_fp"
 MXFP8: Final = "MXFP8"
+FP8_TYPES: Final = frozenset({"fp", "fp8"})
+FP8_BITS: Final = 8
+"""Values of AutoRound's data_type and bits that mean fp8 in blocks."""
 MARLIN_BITS: Final = frozenset({4, 8})
 MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
 """GPTQ checkpoints of these shapes run on Marlin kernels (vLLM 0.19.0, gptq_marlin.py)."""
@@ -78,7 +82,7 @@ def _check_activation_order(quantization: Quantization, rules: CheckpointRules) 
             raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {ORDERED[scheme.format]}", type="ValidationError")
 
 
-def check_method(quantization: Quantization | None, rules: LayoutRules) -> None:
+def check_method(quantization: Quantization | None, rules: LayoutRules, auto_round: AutoRoundRules) -> None:
     """Refuse a kind of AWQ, AutoRound or ModelOpt checkpoint that a release does not know.
 
     Raises:
@@ -89,15 +93,27 @@ def check_method(quantization: Quantization | None, rules: LayoutRules) -> None:
     if quantization.algorithm == MXFP8 and rules.modelopt_mxfp8_refusal:
         words = f"ModelConfig: {rules.modelopt_mxfp8_refusal}"
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
-    known = rules.auto_round_types
+    _check_auto_round(quantization, auto_round)
+    scheme = quantization.schemes[-1].scheme if quantization.schemes else None
+    if quantization.method in AWQ_METHODS and scheme is not None and scheme.bits != AWQ_BITS:
+        raise _invalid(rules.awq_refusal.format(bits=scheme.bits))
+
+
+def _check_auto_round(quantization: Quantization, rules: AutoRoundRules) -> None:
+    """Source: vLLM 0.14.0 to 0.33.0, INCConfig.__init__ and _validate_fp8_block_quantization."""
+    known = rules.types
     # MXFP types have variants, such as "mx_fp_rceil".
     kind = MX_TYPE if MX_TYPE in quantization.data_type else quantization.data_type
     if kind and kind not in known:
         words = f"Unsupported data_type: {quantization.data_type}, currently only support "
         raise _invalid(words + f"{{{', '.join(map(repr, sorted(known)))}}}.")
-    scheme = quantization.schemes[-1].scheme if quantization.schemes else None
-    if quantization.method in AWQ_METHODS and scheme is not None and scheme.bits != AWQ_BITS:
-        raise _invalid(rules.awq_refusal.format(bits=scheme.bits))
+    packing, packings = quantization.packing_format, rules.packings
+    if packing and packing not in packings:
+        words = f"Unsupported packing_format: {packing}, currently only support "
+        raise _invalid(words + f"{{{', '.join(map(repr, packings))}}}.")
+    words, group = rules.block_refusal, quantization.group_size
+    if quantization.data_type in FP8_TYPES and quantization.bits == FP8_BITS and group is not None and words:
+        raise _invalid(words.format(group=group))
 
 
 def _invalid(words: str) -> EngineRefusal:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from service.architecture.config import InvalidConfig, read_document
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.mistral_format.dialect import Dialect, RefusedParams
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.mistral_format.translation import read_params
@@ -64,6 +65,7 @@ def _read(files: ModelFiles, rules: CheckpointRules) -> ModelArchitecture:
     return _read_cached(files, rules.params_file, dialect)
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=16)
 def _read_cached(files: ModelFiles, order: ParamsFile, dialect: Dialect) -> ModelArchitecture:
     if _counts(files, order):

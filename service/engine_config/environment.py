@@ -15,6 +15,7 @@ USE_DEEP_GEMM: Final = ("VLLM_USE_DEEP_GEMM", "VLLM_MOE_USE_DEEP_GEMM")
 USE_FLASHINFER_FP8: Final = "VLLM_USE_FLASHINFER_MOE_FP8"
 FLASHINFER: Final = "flashinfer"
 """Kernels of FlashInfer, of which the engine takes the first that runs."""
+FORCE_FP8_MARLIN: Final = "VLLM_TEST_FORCE_FP8_MARLIN"
 TRUE: Final = frozenset({"1", "true"})
 
 
@@ -52,6 +53,11 @@ def named_fp8_experts(flags: ServeFlags, release: Version) -> str | None:
         return FLASHINFER
     given = [value for name in USE_DEEP_GEMM if (value := _value(flags, name, release)) is not None]
     return "deep_gemm" if given and all(value.strip().lower() in TRUE for value in given) else None
+
+
+def forces_fp8_marlin(flags: ServeFlags, release: Version) -> bool:
+    """Whether Marlin runs weights in fp8 on GPUs that compute in fp8 (vLLM 0.10.2 to 0.28.0, envs.py)."""
+    return (_value(flags, FORCE_FP8_MARLIN, release) or "").strip().lower() in TRUE
 
 
 def _value(flags: ServeFlags, name: str, release: Version) -> str | None:

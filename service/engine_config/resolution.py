@@ -81,7 +81,7 @@ class DeviceTerms:
         try:
             quantization = weight_quantization.run_with(quantization, flags.quantization)
             checkpoint_checks.check_checkpoint(quantization, dtype, gpu.compute_capability, rules.checkpoints)
-            checkpoint_checks.check_method(quantization, rules.layouts)
+            checkpoint_checks.check_method(quantization, rules.layouts, rules.auto_round)
         except EngineRefusal as refusal:
             unloadable = refusal
         batch = batch_defaults(rules.batches, gpu)

@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from service.engines.rules.adapters import AdapterRules
 from service.engines.rules.admission import AdmissionRules
+from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.batches import BatchRules
 from service.engines.rules.blocks import BlockRules
 from service.engines.rules.capacity import CapacityRules
@@ -40,6 +41,7 @@ class EngineRules:
     states: StateRules
     checkpoints: CheckpointRules
     layouts: LayoutRules
+    auto_round: AutoRoundRules
     lengths: LengthRules
     parallelism: ParallelismRules
     kernels: KernelRules

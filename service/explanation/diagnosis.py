@@ -62,6 +62,8 @@ def _is_comparable(run: PlannedStart, planned: Refusal | None) -> bool:
 
 def _means(log: StartupLog, failure: Failure, means: str) -> str:
     """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
+    if failure.cause is not None and (own := failure.cause.platforms.get(log.around.platform or "")):
+        means = own["means"]
     if failure.serving and failure.follows and log.stopped_on is not None and log.stopped_on < failure.line:
         return f"The server was asked to stop on line {log.stopped_on}, and its engine ended with it."
     return means
@@ -71,6 +73,8 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
     """Return what helps: first what the part that failed suggests, then what helps against the cause."""
     if cause is None:
         return ""
+    if own := cause.platforms.get(log.around.platform or ""):
+        return own["remedy"]
     reached = SERVING if failure.serving else log.failed_after
     flags = {**log.resolved, **log.flags}
     first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)

@@ -1,14 +1,33 @@
 """What the numbers of a log alone say against its failure, where nothing could be planned too."""
 
+import re
 from collections.abc import Iterator
 from math import ceil, floor
 from typing import Final
 
+from packaging.version import Version
+
+from service.engines.arguments.arguments import UnknownArgument, arguments_of
+from service.explanation.log_facts import nearest_release
+from service.nearest_names import nearest
 from service.startup_log.failure import Failure
 from service.startup_log.log import StartupLog
 
 MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""
+ALIKE: Final = 0.5
+"""Least similarity of a name that is offered, from 0 to 1."""
+_CHOICE: Final = re.compile(
+    r"argument (?P<flag>--[\w-]{1,60})(?:/\S{1,60})?: invalid choice: '?(?P<given>[\w.-]{1,80})'? "
+    r"\(choose from (?P<listed>[^()]{1,1500})"
+)
+_PARSER: Final = re.compile(
+    r"invalid (?P<flag>tool call parser|reasoning parser): (?P<given>[\w.-]{1,80}) "
+    r"\(chose from \{(?P<listed>[^(){}]{1,1500})"
+)
+MOST_ALIKE: Final = 5
+"""Flags that are named beside an unknown one."""
+_UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--[a-z][\w-]{1,60})", re.ASCII)
 HALF: Final = 0.5
 """Of a hundredth: what the digits of a log can hide."""
 
@@ -17,7 +36,7 @@ def offers(log: StartupLog, failure: Failure) -> tuple[str, ...]:
     """Return flags that follow from the logged numbers, each with its reason."""
     if failure.cause is None:
         return ()
-    return tuple(_offers(log, failure.cause.name))
+    return tuple(_offers(log, failure.cause.name, failure.message))
 
 
 def share_left(log: StartupLog) -> float | None:
@@ -28,7 +47,7 @@ def share_left(log: StartupLog) -> float | None:
     return floor(100 * free / total) / 100 or None
 
 
-def _offers(log: StartupLog, cause: str) -> Iterator[str]:
+def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
     match cause:
         case "kv_cache_smaller_than_one_request":
             yield from _length(log)
@@ -37,10 +56,44 @@ def _offers(log: StartupLog, cause: str) -> Iterator[str]:
             free, total = log.number("free_gib"), log.number("total_gib")
             why = f"{free:.2f} of {total:.2f} GiB were free; the model must fit into that share"
             yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
+        case "unknown_argument":
+            yield from _spelled_alike(message)
+            yield from _unknown_flag(log, message)
         case "more_requests_than_state_blocks" if (blocks := log.number("mamba_blocks")) is not None:
             yield f"--max-num-seqs {int(blocks)}: that many blocks of recurrent state fit"
         case "lora_rank" if (rank := log.number("lora_rank")) is not None:
             yield f"--max-lora-rank {_allowed_rank(int(rank))}: the adapter's rank is {int(rank)}"
+
+
+def _spelled_alike(message: str) -> Iterator[str]:
+    """Yield the choice of those which a message lists that is spelled most like the refused one."""
+    for pattern in (_CHOICE, _PARSER):
+        found = pattern.search(message)
+        if found is None:
+            continue
+        flag = found["flag"] if found["flag"].startswith("--") else f"--{found['flag'].replace(' ', '-')}"
+        listed = (each.strip(" '\"") for each in found["listed"].split(","))
+        for name in nearest(found["given"], filter(None, listed), count=1, cutoff=ALIKE):
+            yield f"{flag} {name}: of the names that this release lists, it is spelled most like it"
+        return
+
+
+def _unknown_flag(log: StartupLog, message: str) -> Iterator[str]:
+    """Yield since when, or until when, releases have a refused flag, or those that begin with its word."""
+    found = _UNRECOGNIZED.search(message)
+    if found is None:
+        return
+    table = arguments_of(Version(nearest_release(log.release or log.around.release or "")))
+    try:
+        table.find(found[1])
+    except UnknownArgument as error:
+        if error.since is not None:
+            yield str(error)
+            return
+        first = found[1].replace("_", "-").split("-")[2]
+        alike = sorted(table[name].spelling for name in table.names if name.split("_")[0] == first)
+        if alike:
+            yield f"no release has {found[1]}; vLLM {table.release} has {', '.join(alike[:MOST_ALIKE])}"
 
 
 def _length(log: StartupLog) -> Iterator[str]:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import gzip
 import json
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
+from service.bundled_toml import read_toml
 from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES, FetchedConfig
 from service.nearest_names import nearest
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PACKAGE_DATA: Final = "snapshot.json.gz"
+WITHHELD: Final = "withheld.toml"
 
 _SIMILARITY: Final = 0.6
 
@@ -35,16 +37,27 @@ def _package_data() -> bytes:
     return files("service.hub").joinpath(PACKAGE_DATA).read_bytes()
 
 
+@cache
+def withheld_models() -> Mapping[str, str]:
+    """Return why models of the snapshot are neither listed nor planned, by their ids."""
+    reasons: Mapping[str, str] = read_toml("service.hub", WITHHELD)["withheld"]
+    return reasons
+
+
 class BundledSnapshot:
     """Configs by model id. The data is read on first use; the case of ids does not matter."""
 
-    def __init__(self, read: Callable[[], bytes] = _package_data) -> None:
+    def __init__(
+        self, read: Callable[[], bytes] = _package_data, withheld: Mapping[str, str] | None = None
+    ) -> None:
+        """``withheld``: reasons by the ids that are left out; without it, those of ``withheld.toml``."""
         self._read = read
+        self._withheld = withheld_models() if withheld is None else withheld
 
     @cached_property
     def _models(self) -> Mapping[str, Mapping[str, Any]]:
         models: Mapping[str, Mapping[str, Any]] = json.loads(gzip.decompress(self._read()))["models"]
-        return models
+        return {model_id: model for model_id, model in models.items() if model_id not in self._withheld}
 
     @cached_property
     def _canonical_ids(self) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.decoder_layer import TokenMixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import NgramConvolution, Recurrence
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import AttentionBackend, Backends
 from service.backends.layer_cache_dtype import common_cache_dtype, layer_cache_dtype
@@ -102,6 +103,7 @@ class _Owners:
     """Of each, when it is built, and its index."""
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _owners(architecture: ModelArchitecture, layers: range | None) -> tuple[_Owners, ...]:
     """Return the owners of caches among some layers, in the order in which the first of each is built."""

@@ -23,6 +23,7 @@ from service.architecture.layers.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget_types import Basis, Estimate
@@ -234,6 +235,7 @@ def _peak(
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _widths(architecture: ModelArchitecture, shards: Shards) -> tuple[int, int]:
     """Return the elements per token of the widest layer, and of the widest experts' work space."""

@@ -15,6 +15,7 @@ from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import DecoderLayer, Mixer, TokenMixer
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import WeightFormat, WeightScheme
@@ -151,6 +152,7 @@ def step_work(
     )
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _without_caches(architecture: ModelArchitecture, parallelism: Parallelism, release: Version) -> StepWork:
     """Return the work that the weights and the layers alone decide."""
@@ -272,6 +274,7 @@ def _cache_reads(
             yield CacheReads(count, size, _most_tokens(spec, layer.mixer))
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=64)
 def _readers(architecture: ModelArchitecture) -> Counter[int]:
     """Return how many other layers read the cache of a layer, by its index."""
@@ -282,6 +285,7 @@ def _readers(architecture: ModelArchitecture) -> Counter[int]:
     )
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=64)
 def _selects(architecture: ModelArchitecture) -> bool:
     """Whether indexers select the tokens that some layers read."""

@@ -48,6 +48,11 @@ class Raised:
     """A person wrote the line; the engine prints an exception behind a prefix alone."""
 
 
+def class_in(type_name: str, text: str) -> str:
+    """Return the class of an exception where a text names it; empty where only its source is known to."""
+    return type_name if type_name in text else ""
+
+
 def raised_in(lines: Sequence[LogLine]) -> Iterator[Raised]:
     """Yield the exceptions of a log, at most one for each line, in the order of the lines."""
     for at, line in enumerate(lines):

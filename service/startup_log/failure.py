@@ -6,16 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
-from service.startup_log.exceptions import HEADINGS, QUIET, Raised, raised_by_source, raised_in
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, raised_by_source, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import (
+    ASSERTED,
     NOWHERE,
     FailureOrigin,
+    asserted_part,
     cut_part,
     innermost_part,
     native_part,
     origin_of,
+    own_part,
     owner_of,
     passed_part,
 )
@@ -30,15 +33,11 @@ from service.startup_log.tracebacks import (
     frame_of,
     frames_above,
     ignored_by_python,
+    native_frames,
     of_collect_env,
 )
+from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
 
-MAX_MESSAGE: Final = 2000
-"""Characters of the engine's message that are returned."""
-_HEADING: Final = "validation error"
-"""Heading of an error of Pydantic; the message itself is on the next lines."""
-_BELOW: Final = 3
-"""Lines after the heading that are read."""
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
@@ -80,6 +79,7 @@ _OF_PYTHON: Final = (
     (" object has no attribute '", "AttributeError"),
     ("() got an unexpected keyword argument", "TypeError"),
     ("required positional argument", "TypeError"),
+    (ASSERTED, ""),
 )
 """Words of Python's errors that name a class or a function, with the errors' classes."""
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
@@ -199,7 +199,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
         return None
     line = lines[at]
     return Failure(
-        error.type,
+        class_in(error.type, line.text),
         line.text[:MAX_MESSAGE],
         line.number,
         origin.cause,
@@ -211,14 +211,16 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
 
 
 def _of_python(lines: Sequence[LogLine]) -> Failure | None:
-    """Return a failure in the words of Python's own errors, without their class, about a known class."""
+    """Return a failure in the words of Python's or C++'s own errors, without their class."""
     for at, which in lines_containing([line.text for line in lines], [words for words, _ in _OF_PYTHON]):
         line, type_name = lines[at], _OF_PYTHON[which][1]
         if line.level in QUIET or is_wrapper(line.text):
             continue
-        if (origin := owner_of(type_name, line.text)) is not None:
+        origin = owner_of(type_name, line.text) if type_name else asserted_part(line.text)
+        if origin is not None:
             words = line.text[:MAX_MESSAGE]
-            return Failure(type_name, words, line.number, origin.cause, {}, origin=origin)
+            shown = class_in(type_name, words)
+            return Failure(shown, words, line.number, origin.cause, {}, origin=origin)
     return None
 
 
@@ -333,21 +335,23 @@ def _of_known(
     shown = root.at
     if shown not in raised or raised[shown].in_prose:
         shown = next(
-            (each.at for each in same if each.at in raised and not raised[each.at].in_prose), root.at
+            (each.at for each in same if each.at in raised and not raised[each.at].in_prose),
+            position_of_whole(root, same, lines),
         )
     exception, line = raised.get(shown), lines[shown]
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
-        words = line.text.strip("`\"'() ")[:MAX_MESSAGE]
-        return Failure(root.cause.type, words, line.number, root.cause, values)
-    message = _full_message(exception.message, lines, shown)
-    frames = frames_above(shown, lines)
+        words = line.text.strip("` ")[:MAX_MESSAGE]
+        shown_type = class_in(root.cause.type, words)
+        return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
+    message = full_message(exception.message, lines, shown)
+    frames = (*native_frames(shown, lines), *frames_above(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
 def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
-    message = _full_message(root.message, lines, root.at)
+    message = full_message(root.message, lines, root.at)
     frames, source = frames_above(root.at, lines), ""
     origin = _origin_of(root.type, message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
@@ -376,6 +380,7 @@ def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> Failure
         passed_part(type_name, frames)
         or owner_of(type_name, message)
         or native_part(type_name, message)
+        or own_part(type_name, frames)
         or innermost_part(type_name, frames)
     )
 
@@ -389,10 +394,3 @@ def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
             break
         root = each
     return root
-
-
-def _full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
-    if _HEADING not in message:
-        return message[:MAX_MESSAGE]
-    below = [line.text for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
-    return " ".join([message, *below])[:MAX_MESSAGE]

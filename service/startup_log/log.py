@@ -30,6 +30,7 @@ from service.startup_log.phrases import (
     OF_RANKS,
     STATEMENTS,
     TEMPLATES,
+    WAITS,
 )
 from service.startup_log.snippets import snippet_arguments
 from service.startup_log.starts import SERVING, LoggedStart, in_order, split_starts
@@ -44,6 +45,8 @@ UNFINISHED: Final = frozenset({"loading", "profiling"})
 """Milestones after which a whole log that simply stops shows an engine that was ended."""
 CAME_UP: Final = frozenset({"cache", "capture", SERVING})
 """Milestones of a start that is past the refusals of the engine; earlier failures are not its own."""
+LAST: Final = 8
+"""Lines at the end of a log that show what it was doing."""
 _STOPS: Final = next(cause for cause in CAUSES if cause.name == "ends_without_a_word")
 
 
@@ -105,6 +108,8 @@ class StartupLog:
     """The readings of the start that failed, by name, where ``named`` holds those of another start."""
     stopped_on: int | None = None
     """Line on which the engine was asked to stop; ``None`` if it was not."""
+    waits: LogReading | None = None
+    """What a start that neither failed nor came up waits for at the end of the log."""
     measured: tuple[MeasuredService, ...] = ()
     """Speeds that a benchmark or the engine's metrics state."""
     served_cache: ServedCache | None = None
@@ -167,6 +172,7 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         around=around,
         server=any("API server" in line.text or "api_server" in line.text for line in lines[:MOST_OF_BANNER]),
         stopped_on=starts[which].stopped_on,
+        waits=_waits(starts[which]) if failure is None else None,
         ended_on=next((line.number for line in lines for words in ENDS if words in line.text), None),
         failed_named=_failed_named(starts[failed]) if failed is not None and failed != which else None,
         measured=(*benchmark_results(read), *_served(read)),
@@ -229,8 +235,19 @@ def _silent(start: LoggedStart) -> Failure | None:
     """Return the failure of a start whose log stops in its middle; ``None`` for any other."""
     if not start.begun or start.milestone not in UNFINISHED or start.stopped_on is not None:
         return None
+    if _waits(start) is not None:
+        return None
     line = next((each for each in reversed(start.lines) if each.text), None)
     return None if line is None else Failure("", line.text, line.number, _STOPS, {}, follows=True)
+
+
+def _waits(start: LoggedStart) -> LogReading | None:
+    """Return what a start waits for where its log ends; waiting is no failure until the log shows an end."""
+    if start.failure is not None or start.milestone == SERVING:
+        return None
+    last = list(islice((line for line in reversed(start.lines) if line.text), LAST))
+    said = (line for line in last if any(words in line.text for words in WAITS))
+    return next((LogReading("waits", line.text, line.number) for line in said), None)
 
 
 def _readings(lines: Sequence[LogLine]) -> Iterator[LogReading]:

@@ -1,6 +1,5 @@
 """Says in which part of the engine, or of what it uses, an exception was raised, and what that means."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,7 +7,7 @@ from typing import Any, Final
 from service.bundled_toml import read_toml
 from service.startup_log.known_classes import is_model_type, places_named
 from service.startup_log.phrases import CAUSES, FailureCause
-from service.startup_log.tracebacks import Frame
+from service.startup_log.tracebacks import NATIVE_FILE, Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +82,32 @@ def owner_of(type_name: str, message: str) -> FailureOrigin | None:
 
 def native_part(type_name: str, message: str) -> FailureOrigin | None:
     """Return the part whose file of C++ or CUDA a message names."""
-    for place in _NATIVE_FILE.finditer(message[:MOST_OF_MESSAGE]):
+    for place in NATIVE_FILE.finditer(message[:MOST_OF_MESSAGE]):
         for part in _NATIVE:
             if part.holds(Frame(place[0], "")) and (cause := _cause_of(type_name, part)) is not None:
                 return FailureOrigin(part.name, cause)
     return None
+
+
+def asserted_part(text: str) -> FailureOrigin | None:
+    """Return the part whose own check of C++ failed, as a text says anywhere."""
+    return native_part("", text[text.find(ASSERTED) :]) if ASSERTED in text else None
+
+
+def own_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
+    """Return the program that calls the engine, where its own code raised an error of Python."""
+    if not frames or not _is_own(frames[0]):
+        return None
+    cause = _OWN.causes.get(type_name)
+    return None if cause is None else FailureOrigin(_OWN.name, cause)
+
+
+def _is_own(frame: Frame) -> bool:
+    """Whether a frame is in no package and in no part of the engine or of what it uses."""
+    path = f"/{frame.path}"
+    if not frame.path or any(each in path for each in _OWN.files):
+        return False
+    return not any(part.files and part.holds(frame) for part in (*_PASSED, *_PARTS))
 
 
 def _owner(path: str) -> Part | None:
@@ -146,9 +166,11 @@ _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
 _NATIVE: Final = tuple(map(_part, _ORIGINS["native"]))
-_NATIVE_FILE: Final = re.compile(r"[\w.+/-]{3,200}\.(?:cpp|cc|cuh?|hpp|h)\b", re.ASCII)
 MOST_OF_MESSAGE: Final = 600
 """Characters of a message in which files are looked for."""
+ASSERTED: Final = "INTERNAL ASSERT FAILED at"
+"""What PyTorch writes of a check of its own: c10/util/Exception.h."""
+_OWN: Final = _part(_ORIGINS["own"])
 _OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(

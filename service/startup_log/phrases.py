@@ -58,6 +58,9 @@ class FailureCause:
     remedies: Mapping[str, str] = field(default_factory=dict)
     """What helps instead, by the last milestone that the start reached."""
 
+    platforms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """``means`` and ``remedy`` instead, by the platform that the log names."""
+
     def remedy_after(self, milestone: str) -> str:
         """Return what helps a start that failed after this milestone."""
         return self.remedies.get(milestone, self.remedy)
@@ -78,6 +81,7 @@ _OPTIONAL: Final = {
     "raised",
     "warned",
     "of_request",
+    "platforms",
 }
 
 
@@ -102,6 +106,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         unless=tuple(table.get("unless", ())),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
+        platforms=table.get("platforms", {}),
     )
 
 
@@ -137,6 +142,8 @@ SERVING_CALLS: Final[Mapping[str, frozenset[str]]] = {
     table["file"]: frozenset(table["functions"]) for table in _PHRASES["served"]["call"]
 }
 """Functions that only an engine calls which has started, by the end of the path of their file."""
+WAITS: Final = tuple(_PHRASES["wait"]["says"])
+"""Messages of a process that waits for another one."""
 ENDS: Final = tuple(_PHRASES["end"]["says"])
 """Messages with which the process of a server ends in order."""
 STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {

@@ -42,8 +42,8 @@ _UNSAID: Final = (
     r"(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): ",
     # Log lines of other programs, and what collect_env and pip print.
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",
-    r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d",
-    r"Vulnerability |[\w.-]{1,60}==",
+    r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d|\d{1,6}\.\d{1,3}s\s",
+    r"Vulnerability |[\w.-]{1,60}==\S{1,60}\s{0,8}(?:$|[;#@\\])",
     _NO_FAULT + r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
 )
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))

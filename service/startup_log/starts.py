@@ -1,10 +1,12 @@
 """Splits a log into the starts that it holds, and finds how each of them ended."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from service.startup_log.exceptions import class_in
 from service.startup_log.failure import Failure, find_failure
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
@@ -19,6 +21,9 @@ MOST_OF_HEADING: Final = 300
 BEFORE_A_DEATH: Final = 300
 """Lines before the message of an engine's death in which its reason is looked for."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
+_FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
+_ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
+"""How uvicorn's log of requests writes an answer that failed."""
 _FEW: Final = 8
 """Changes of the time that an export must have before its order is judged."""
 _MOST_OF: Final = 0.8
@@ -60,9 +65,10 @@ def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
         if end < len(lines) and not start.milestone and _is_said_alone(start.failure):
             # Nothing happened before the next banner, so that both belong to one start.
             continue
-        if len(starts) == 1 and _is_heading(starts[0], start):
+        if len(starts) == 1 and (headed := _under_heading(starts[0], start)) is not None:
             begun_at = 0
             starts.clear()
+            start = headed
         starts.append(replace(start, lines=lines[begun_at:end]))
         begun_at, begun = end, False
     return tuple(starts)
@@ -73,11 +79,20 @@ def _is_said_alone(failure: Failure | None) -> bool:
     return failure is None or failure.paraphrased
 
 
-def _is_heading(before: LoggedStart, start: LoggedStart) -> bool:
-    """Whether lines before the first banner only quote how the start below them failed."""
-    if before.begun or before.milestone or before.failure is None or start.failure is None:
-        return False
-    return before.failure.cause is not None and before.failure.cause == start.failure.cause
+def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | None:
+    """Return a start whose failure the lines before the first banner only quote; ``None`` for another one.
+
+    Where the log below a title does not show the failure that the title names, it is cut off before it.
+    """
+    if before.begun or before.milestone or before.failure is None:
+        return None
+    if start.failure is not None:
+        same = before.failure.cause is not None and before.failure.cause == start.failure.cause
+        return start if same else None
+    title = next((line for line in before.lines if line.text), None)
+    if title is None or title.number != before.failure.line or title.level or title.origin or title.time:
+        return None
+    return replace(start, failure=replace(before.failure, serving=start.milestone == SERVING))
 
 
 def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
@@ -87,7 +102,7 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     if SERVING not in reached:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
         return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
-    failure = _death(lines, texts, reached[SERVING]) or _titled(lines)
+    failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
     return LoggedStart(lines, SERVING, failure, stopped, begun)
 
 
@@ -118,6 +133,14 @@ def _titled(lines: Sequence[LogLine]) -> Failure | None:
     return failure if failure.refused else replace(failure, serving=True)
 
 
+def _failed_request(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the first request that a running server answered with 500, of which it logs no reason."""
+    for line in lines:
+        if " 500" in line.text and _ANSWERED_500.search(line.text):
+            return Failure("", line.text, line.number, _FAILED_REQUEST, {}, follows=True, request=True)
+    return None
+
+
 def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failure | None:
     """Return how an engine that had served ended; ``None`` if the log does not show its end."""
     found = lines_containing(texts[served:], DEATHS)
@@ -127,5 +150,6 @@ def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failu
     failure = find_failure(lines[max(served, at - BEFORE_A_DEATH) :])
     if failure is None or (failure.cause is None and failure.follows):
         line = lines[at] if failure is None else next(each for each in lines if each.number == failure.line)
-        return Failure(_DIED.type, line.text, line.number, _DIED, {}, serving=True, follows=True)
+        type_name = class_in(_DIED.type, line.text)
+        return Failure(type_name, line.text, line.number, _DIED, {}, serving=True, follows=True)
     return replace(failure, cause=failure.cause or _DIED, serving=True)

@@ -35,7 +35,18 @@ _MENTIONED: Final = re.compile(
     r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|GB10|GB[23]00|GH200)(?![\w.])"
 )
 _PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron|npu)\b")
-_OTHER_FILES: Final = {"rocm.py": "rocm", "xpu.py": "xpu", "tpu.py": "tpu", "cpu.py": "cpu"}
+_OTHER_FILES: Final = {
+    "rocm.py": "rocm",
+    "xpu.py": "xpu",
+    "tpu.py": "tpu",
+    "cpu.py": "cpu",
+    "cpu_worker.py": "cpu",
+    "cpu_model_runner.py": "cpu",
+    "xpu_worker.py": "xpu",
+    "xpu_model_runner.py": "xpu",
+    "tpu_worker.py": "tpu",
+    "neuron_worker.py": "neuron",
+}
 _OTHER_WORDS: Final = (
     ("HIP out of memory", "rocm"),
     ("XPU out of memory", "xpu"),
@@ -46,6 +57,11 @@ _OTHER_WORDS: Final = (
     ("UR_RESULT_ERROR_", "xpu"),
     ("vllm_ascend", "npu"),
     ("torch_npu", "npu"),
+    ("vllm_neuron", "neuron"),
+    ("torch_neuronx", "neuron"),
+    ("neuronx_distributed", "neuron"),
+    ("libneuronxla", "neuron"),
+    ("intel/llm-scaler-vllm", "xpu"),
     ("Platform plugin ascend is activated", "npu"),
     ("Platform plugin metal is activated", "metal"),
     ("vllm_metal", "metal"),

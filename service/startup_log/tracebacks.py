@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from service.startup_log.lines import LogLine
@@ -24,6 +25,11 @@ _HALF: Final = re.compile(r'^([\w./-]{4,300}\.py)", line [0-9]{1,7}, in ([\w<>.]
 _OLD_NOTEBOOK: Final = re.compile(r"^(/[\w./-]{3,300}\.py) in ([\w<>]{1,120})\(")
 """A frame as older releases of IPython print it."""
 
+_BOXED: Final = re.compile(r"\u2502 ([^\s:]{0,300}\.pyx?):[0-9]{1,7} in ([\w<>.]{1,120}) {0,200}\u2502")
+"""A frame as Rich prints it."""
+_BOXED_PATH: Final = re.compile(r"\u2502 (/[^\s:]{1,300}) {0,200}\u2502")
+"""The beginning of its path, where the box is narrow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -39,6 +45,10 @@ _COLLECT_ENV: Final = "collect_env.py"
 """The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
 
 
+_OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
+"""An import of the engine that fails in this program fails in all others that are started there."""
+
+
 def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of those exceptions that end a traceback of collect_env."""
     if not any(_COLLECT_ENV in line.text for line in lines):
@@ -46,7 +56,8 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     return {
         at
         for at in raised
-        if any(f"/{each.path}".endswith(f"/{_COLLECT_ENV}") for each in frames_above(at, lines))
+        if _OF_THE_ENGINE not in lines[at].text
+        and any(f"/{each.path}".endswith(f"/{_COLLECT_ENV}") for each in frames_above(at, lines))
     }
 
 
@@ -84,17 +95,44 @@ def frame_of(line: LogLine) -> Frame | None:
     return Frame(path.replace("\\", "/"), function)
 
 
+NATIVE_FILE: Final = re.compile(r"[\w.+/-]{3,200}\.(?:cpp|cc|cuh?|hpp|h)\b", re.ASCII)
+"""A file of C++ or CUDA."""
+NEAR: Final = 3
+"""Lines above and below an exception in which C++ names the place of the same error."""
+MOST_OF_LINE: Final = 600
+"""Characters of a line in which such files are looked for."""
+_CALLED: Final = re.compile(r"error|fail|assert", re.IGNORECASE)
+
+
+def native_frames(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the files of C++ and CUDA that an error names, itself or in the lines beside it."""
+    near = sorted(range(max(0, at - NEAR), min(len(lines), at + NEAR + 1)), key=lambda each: abs(each - at))
+    texts = (text for each in near if _CALLED.search(text := lines[each].text[:MOST_OF_LINE]))
+    places = (found[0] for text in texts for found in islice(NATIVE_FILE.finditer(text), NEAR))
+    return tuple(Frame(place, "") for place in places)
+
+
 def frames_above(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     """Return the frames of the traceback that ends at a line, the innermost first."""
     return tuple(_frames(at, lines))
 
 
+def _frame_in_box(at: int, lines: Sequence[LogLine]) -> Frame | None:
+    """Return the frame in a box of Rich, whose path can begin on the line above."""
+    found = _BOXED.search(lines[at].text) if "\u2502" in lines[at].text else None
+    if found is None:
+        return None
+    begun = None if found[1].startswith("/") or not at else _BOXED_PATH.search(lines[at - 1].text)
+    return Frame(f"{begun[1] if begun else ''}{found[1]}".replace("\\", "/"), found[2])
+
+
 def _frames(at: int, lines: Sequence[LogLine]) -> Iterator[Frame]:
     count = 0
-    for line in reversed(lines[max(0, at - MOST_LINES) : at]):
+    for each in range(at - 1, max(0, at - MOST_LINES) - 1, -1):
+        line = lines[each]
         if HEADER in line.text and count:
             return
-        frame = frame_of(line)
+        frame = frame_of(line) or _frame_in_box(each, lines)
         if frame is not None:
             yield frame
             count += 1

@@ -6,6 +6,7 @@ Their library takes longer to import than a plan takes, and a service that only 
 from __future__ import annotations
 
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from service.store.job_counts import JobCounts
@@ -25,6 +26,7 @@ class Stores:
         self.database = database
         self.job_counts = JobCounts()
         self._limits = limits
+        self._loading = Lock()
 
     @cached_property
     def jobs(self) -> JobStore:
@@ -47,6 +49,16 @@ class Stores:
 
         return TokenStore(self.database)
 
+    @property
+    def loaded(self) -> bool:
+        """Whether all stores are made, so that none waits for their library."""
+        return vars(self).keys() >= {"jobs", "measurements", "tokens"}
+
+    def load(self) -> None:
+        """Make all stores; takes a fifth of a second of one core, the first time."""
+        with self._loading:
+            _ = self.jobs, self.measurements, self.tokens
+
     def prepare(self) -> None:
         """Make all stores where there is a database, so that no request waits for their library.
 
@@ -54,4 +66,4 @@ class Stores:
             StoreUnavailable: it cannot be found out whether there is one.
         """
         if self.database.exists:
-            _ = self.jobs, self.measurements, self.tokens
+            self.load()

@@ -267,7 +267,7 @@ def _commands(plan: Plan) -> Iterator[CommandText]:
 
 def _lever_bars(plan: GpuPlan, shown: Candidate, question: PageQuestion) -> Iterator[LeverBar]:
     most = max(map(_gain, plan.levers), default=0.0)
-    for lever in sorted(plan.levers, key=_gain, reverse=True):
+    for lever in plan.levers:
         gain = _gain(lever)
         yield LeverBar(
             change=plain(lever.change),

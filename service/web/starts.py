@@ -52,6 +52,8 @@ def fix_question(question: PageQuestion, fix: Fix, gpu: GpuType) -> PageQuestion
 def lever_question(question: PageQuestion, candidate: Candidate, lever: Lever, gpu: GpuType) -> PageQuestion:
     """Return the question for the candidate with a lever applied."""
     start = start_question(question, candidate, gpu)
+    if lever.checkpoint is not None:
+        return start.changed(model=lever.checkpoint)
     if lever.flag is not None:
         return start.changed(**{lever.flag: lever.value})
     if lever.version is not None:

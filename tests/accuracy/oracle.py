@@ -52,6 +52,9 @@ TRIMMED: Final = {
 }
 """Models whose hf_quant_config.json was a trimmed copy when the releases were asked, by its quant_algo."""
 
+WHOLE: Final = BundledSnapshot(withheld={})
+"""With the models that are not planned: the releases were asked about their copies too."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -86,7 +89,7 @@ def architecture_of(folder: Path) -> ModelArchitecture:
 @cache
 def asked_architecture(model_id: str) -> ModelArchitecture:
     """Read a bundled model as the releases were asked about it: from trimmed copies where there were some."""
-    fetched = BundledSnapshot().get(model_id)
+    fetched = WHOLE.get(model_id)
     trimmed = TRIMMED.get(model_id)
     if fetched is None or trimmed is None:
         return bundled_architecture(model_id)
@@ -97,7 +100,7 @@ def asked_architecture(model_id: str) -> ModelArchitecture:
 @cache
 def bundled_architecture(model_id: str) -> ModelArchitecture:
     """Read a model of the bundled snapshot."""
-    fetched = BundledSnapshot().get(model_id)
+    fetched = WHOLE.get(model_id)
     if fetched is None:
         raise LookupError(model_id)
     return read_architecture(read_document(with_modelopt_file(fetched.config, fetched.quantization_config)))

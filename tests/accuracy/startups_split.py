@@ -25,6 +25,8 @@ LAST: Final = "u"
 """The same of those that were gathered last: half of their threads to learn from, and half sealed."""
 ADDED: Final = "w"
 """The same of a few that were added to these the day after, and dealt out in the same way."""
+NEWEST: Final = "z"
+"""The same of those that were gathered when all constants stood, and scored before anything was changed."""
 
 
 class Part(StrEnum):
@@ -44,6 +46,8 @@ class Part(StrEnum):
     """Gathered last, and looked at row by row."""
     SEALED = "held out: sealed"
     """Gathered last, and seen only in sum: no constant and no rule was changed because of it."""
+    NEWEST = "held out: sealed 2026-11-23"
+    """Gathered after all of these, and scored once before anything was changed."""
 
 
 def part(startup: Startup) -> Part:
@@ -52,6 +56,8 @@ def part(startup: Startup) -> Part:
         return Part.FOUND
     if startup.id.startswith(UNFITTED):
         return Part.UNFITTED
+    if startup.id.startswith(NEWEST):
+        return Part.NEWEST
     if startup.id.startswith((LAST, ADDED)):
         return Part.SEALED if sha256(thread(startup).encode()).digest()[0] % 2 else Part.LEARNT
     model = _is_drawn(f"model {startup.known.config}")

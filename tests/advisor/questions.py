@@ -29,6 +29,7 @@ def ask_all(
     workload: Workload | None = None,
     objective: Objective = Objective.BALANCED,
     with_levers: bool = False,
+    siblings: tuple[str, ...] = (),
 ) -> GpuPlan:
     request = PlanRequest(
         model=Model(model, None, "bundled", bundled_architecture(model)),
@@ -38,6 +39,7 @@ def ask_all(
         workload=workload,
         objective=objective,
         with_levers=with_levers,
+        siblings=siblings,
     )
     return plan(request).plans[0]
 

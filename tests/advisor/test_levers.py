@@ -83,11 +83,59 @@ def test_levers_are_ranked_by_loss_then_by_the_requests_they_let_through_and_by_
             -lever.max_concurrency,
         )
         for lever in found
+        if lever.flag != "max_model_len"
     ]
     assert order == sorted(order)
     dtypes = [str(lever.value) for lever in found if lever.flag == "kv_cache_dtype"]
     assert dtypes.index("fp8") < dtypes.index("int4_per_token_head")
-    assert all(lever.loss == 0 for lever in found if lever.flag != "kv_cache_dtype")
+    assert {lever.flag for lever in found if lever.loss} == {"kv_cache_dtype", "quantization"}
+
+
+def test_quantized_weights_are_levers_by_their_loss() -> None:
+    """Of Qwen3-32B, 31,205,621,760 elements lie in linear layers that are quantized (64 layers).
+
+    A layer has 5120 x (64 + 2 x 8) x 128 of queries, keys and values, 64 x 128 x 5120 of the output and
+    3 x 5120 x 25,600 of the feed-forward part. 16 bits take two bytes each, FP8 one.
+    """
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=21_504, kv_cache_dtype="auto")
+    named = ("Qwen/Qwen3-32B-AWQ", "org/Qwen3-32B-of-no-format")
+    found = ask_all("Qwen/Qwen3-32B", "0.33.0", flags, with_levers=True, siblings=named).levers
+    by_change = {lever.change: lever for lever in found}
+    fp8, cache = by_change["--quantization fp8_per_tensor"], by_change["--kv-cache-dtype fp8"]
+    elements = 64 * 5120 * ((64 + 16) * 128 + 64 * 128 + 3 * 25_600)
+
+    assert elements == 31_205_621_760
+    # Besides, scales, and what loading leaves behind.
+    assert 0.995 * elements < fp8.available_bytes <= elements * 1.005
+    assert fp8.loss == cache.loss
+    assert found.index(fp8) < found.index(cache)
+    # AWQ: 4 bits, and of each 128 inputs a scale of 16 bits and a zero point of 4.
+    awq = by_change["checkpoint Qwen/Qwen3-32B-AWQ"]
+    saved = elements * (2 - 0.5 - 2.5 / 128)
+    assert 0.99 * saved < awq.available_bytes < 1.01 * saved
+    assert (awq.checkpoint, awq.flag) == ("Qwen/Qwen3-32B-AWQ", None)
+    assert found.index(awq) > found.index(cache)
+    assert "checkpoint org/Qwen3-32B-of-no-format" not in by_change
+
+
+def test_weights_that_are_quantized_already_are_no_lever() -> None:
+    for model, method in (("openai/gpt-oss-20b", None), ("Qwen/Qwen3-32B", "fp8_per_tensor")):
+        flags = ServeFlags(
+            tensor_parallel_size=1, max_model_len=8192, kv_cache_dtype="auto", quantization=method
+        )
+        named = (f"{model}-AWQ",)
+        found = ask_all(model, "0.33.0", flags, with_levers=True, siblings=named).levers
+        assert found
+        assert not any(lever.flag == "quantization" or lever.checkpoint for lever in found)
+
+
+def test_a_shorter_length_alone_is_no_lever() -> None:
+    """Half the maximum length doubles the concurrency in the log; the cache holds what it held."""
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=16_384, kv_cache_dtype="auto")
+    for model in (LLAMA, "Qwen/Qwen3-32B"):
+        found = ask_all(model, "0.33.0", flags, with_levers=True).levers
+        assert found
+        assert "max_model_len" not in {lever.flag for lever in found}
 
 
 def test_of_a_window_that_two_batches_reserve_for_the_lever_is_one_batch_or_a_smaller_one() -> None:

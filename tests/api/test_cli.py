@@ -231,12 +231,27 @@ def test_gpus_are_named_as_people_name_them() -> None:
         ("max-num-batched-tokens", "8K", 8_192),
         ("kv-cache-memory-bytes", "5G", 5_368_709_120),
         ("free-memory-bytes", "70G", 75_161_927_680),
+        ("prompt-tokens", "16k", 16_000),
     ],
 )
 def test_numbers_may_have_units(flag: str, written: str, number: int) -> None:
     line = shlex.split("plan Qwen/Qwen3-8B --gpu h100 --tensor-parallel-size 1 --kv-cache-dtype auto")
 
     assert _run(*line, f"--{flag}", written) == _run(*line, f"--{flag}", str(number))
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("check Qwen/Qwen3-8BB --gpu l4", "Qwen/Qwen3-8B"),
+        ("check Qwen/Qwen3-8B --gpu l4 --kv-cache-dtype fp88", "fp8"),
+    ],
+)
+def test_the_nearest_name_is_told_where_the_wrong_one_begins_with_it(line: str, near: str) -> None:
+    code, _, err = _run(*shlex.split(line))
+
+    assert code == 2
+    assert err.splitlines()[-1].removeprefix("Nearest: ").split(", ")[0] == near
 
 
 def test_the_length_may_be_left_to_the_engine(client: TestClient) -> None:

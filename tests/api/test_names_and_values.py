@@ -1,6 +1,7 @@
 """What a newcomer mistypes is answered with what is valid at that place."""
 
 import json
+import re
 from typing import Any
 
 import httpx2
@@ -112,6 +113,17 @@ def test_all_wrong_values_of_flags_are_named(client: TestClient) -> None:
         "/serve/quantization",
         "/serve/kv_cache_dtype",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("awqq", "; nearest of {}: awq"), ("zzz", "; none of its {} values")]
+)
+def test_of_many_values_the_nearest_are_named(client: TestClient, given: str, said: str) -> None:
+    found = client.post("/v1/plan", json=with_serve(GEMMA, quantization=given)).json()
+    words = re.sub(r"\b\d+\b", "{}", found["detail"])
+
+    assert said in words
+    assert "deepspeedfp" not in words
 
 
 def test_a_dtype_is_one_of_the_engines_words(client: TestClient) -> None:

@@ -1,10 +1,11 @@
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.architecture import config
 from service.architecture.config import (
     MAX_BYTES,
     MAX_DEPTH,
@@ -108,3 +109,40 @@ def test_a_config_of_millions_of_objects_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="more than 524,288 objects and lists"):
         read_document({"x": [{}] * ((1 << 19) + 1)})
     assert read_document({"x": [{}] * 100_000}).fields["x"]
+
+
+def _containers(value: object, depth: int = 1) -> Iterator[int]:
+    """Yield the depth of each object and list."""
+    if isinstance(value, dict | list):
+        yield depth
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _containers(each, depth + 1)
+
+
+SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=2) | st.just(10**400)
+JSON = st.recursive(
+    SCALAR,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=4),
+)
+
+
+@given(st.dictionaries(st.text(max_size=2), JSON, max_size=4), st.integers(1, 8), st.integers(1, 4))
+def test_objects_and_lists_are_counted_at_every_depth(
+    document: dict[str, object], most: int, chunk: int
+) -> None:
+    depths = [depth for depth in _containers(document) if depth > 1]
+    for deepest in (2, 3, 5):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(config, "MAX_CONTAINERS", most)
+            patch.setattr(config, "MAX_DEPTH", deepest)
+            patch.setattr(config, "AT_ONCE", chunk)
+            # Levels are read from above: what is too much is found before what is too deep.
+            if sum(depth <= deepest + 1 for depth in depths) > most:
+                expected = "objects and lists"
+            else:
+                expected = "levels deep" if max(depths, default=1) > deepest else ""
+            if expected:
+                with pytest.raises(InvalidConfig, match=expected):
+                    read_document(document)
+            else:
+                read_document(document)

@@ -3,13 +3,16 @@
 import gzip
 import hashlib
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
 import pytest
 
+from service.architecture.config import read_document
+from service.architecture.reading import read_architecture, with_modelopt_file
 from service.hub.model_ids import check_model_id
-from service.hub.snapshot import BundledSnapshot
+from service.hub.snapshot import BundledSnapshot, withheld_models
 
 SNAPSHOT = BundledSnapshot()
 
@@ -139,3 +142,34 @@ def test_nothing_is_read_before_it_is_needed() -> None:
     assert snapshot.ids() == ()
     assert snapshot.search("x") == ()
     assert reads == [1]
+
+
+NAMED_FORMAT = re.compile(r"fp8|awq|gptq|nvfp4|fp4|int[48]|mxfp|w\d+a\d+|\dbit", re.IGNORECASE)
+READ_AS_UNQUANTIZED = {
+    "Qwen/Qwen3-14B-MLX-4bit": "MLX's own section, of which vLLM takes no notice; a plan of it says so",
+}
+"""Ids that name a format and whose configs, complete as they are, name no method that the engine knows."""
+
+
+def test_what_is_quantized_by_its_name_is_read_as_quantized() -> None:
+    named = [model_id for model_id in SNAPSHOT.ids() if NAMED_FORMAT.search(model_id.rpartition("/")[2])]
+    assert len(named) > 25
+    for model_id in named:
+        fetched = SNAPSHOT.get(model_id)
+        assert fetched is not None
+        document = with_modelopt_file(fetched.config, fetched.quantization_config)
+        is_quantized = read_architecture(read_document(document)).quantization is not None
+        assert is_quantized is (model_id not in READ_AS_UNQUANTIZED), model_id
+
+
+def test_an_incomplete_copy_is_kept_for_comparisons_and_not_offered() -> None:
+    whole = BundledSnapshot(withheld={})
+    for model_id, reason in withheld_models().items():
+        assert reason
+        fetched = whole.get(model_id)
+        assert fetched is not None
+        document = with_modelopt_file(fetched.config, fetched.quantization_config)
+        assert read_architecture(read_document(document)).unnamed_quantization
+        assert SNAPSHOT.get(model_id) is None
+        assert model_id not in SNAPSHOT.ids()
+    assert set(whole.ids()) == {*SNAPSHOT.ids(), *withheld_models()}

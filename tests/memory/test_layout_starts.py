@@ -32,24 +32,15 @@ DATA: Final = json.loads(
     gzip.decompress((Path(__file__).parent.parent / "data" / "oracle" / "layout_starts.json.gz").read_bytes())
 )
 NOT_FORESEEN: Final[Mapping[str, str]] = {
-    "ar_fp8": "AutoRound's blocks of FP8 need a group size of two sides",
-    "ar_w4_ar": "a packing format that AutoRound does not write",
-    "awq4_g-1": "experts of whole rows have a negative size",
     "awq_nozp": "plain AWQ kernels run in float16 alone, before 0.24",
     "awq_sub2": "one of two fused projections is excluded",
     "ct_24": "2:4 sparsity",
     "ct_expertonly": "a dense model whose checkpoint quantizes only experts",
-    "ct_fp8_chstatic": "static activations beside channels of experts",
     "ct_w3": "the kernels of 3 bits are a package of their own (humming)",
-    "ct_w4a16_act": "a width that groups do not divide, in the order of activations",
     "ct_w4a4int": "activations of four bits",
     "ct_w4a8int": "integer activations",
     "ct_w4a8int_ch": "integer activations",
     "ct_w4a8int_pack": "integer activations",
-    "gptq4_g-1_0": "experts of whole rows have a negative size",
-    "gptq4_g-1_1": "experts of whole rows have a negative size",
-    "gptq8_g-1_0": "experts of whole rows have a negative size",
-    "gptq8_g-1_1": "experts of whole rows have a negative size",
 }
 """Layouts of which some start is refused that we plan, and why."""
 AS_STORED: Final = 0.005

@@ -66,6 +66,8 @@ QUIET = [
     "KV cache: 268,169 tokens at --max-model-len 240k",
     "I run Qwen3-32B on two L40S with a chat template of my own.",
     "No OOM so far with 0.95, and nothing hangs.",
+    "5.9s 1 0.00s - Debugger warning: It seems that frozen modules are being used.",
+    "We train an adapter beside frozen weights of the base model.",
     "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --port 8000",
 ]
 

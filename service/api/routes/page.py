@@ -151,6 +151,7 @@ async def get_probes_page(request: Request) -> Response:
         return _html(probes_page(None), HTTPStatus.UNAUTHORIZED)
     services = await services_of(request)
     run = await runner_of(request)
+    await services.probes.load()
     jobs = await services.probes.jobs.latest(None, MOST_PROBES)
 
     def written() -> Response:

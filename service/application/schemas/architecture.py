@@ -17,6 +17,7 @@ from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import FeedForward, Mixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import Recurrence
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.kv_cache.per_token import token_bytes
 from service.kv_cache.recurrent_states import state_shape
@@ -136,6 +137,7 @@ class ArchitectureAnswer(Output):
         return cls(**_summary(model))
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=ARCHITECTURES)
 def written_architecture(architecture: ModelArchitecture) -> WrittenMember:
     """Return what the config says about a model as JSON, once for all its answers."""

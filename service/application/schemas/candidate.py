@@ -201,6 +201,10 @@ class LeverAnswer(Output):
         description="The pull request that the change lays over the release; null where the change is not a "
         "patch"
     )
+    checkpoint: str | None = Field(
+        description="Id of the quantized checkpoint of the model that the change is to, planned from the "
+        "layout that its name stands for; null where the change is not a checkpoint"
+    )
     verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
     tokens: int = Field(
         description="Tokens of the cache, changed minus recommended, as logged: releases count them in "

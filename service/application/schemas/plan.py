@@ -93,8 +93,9 @@ class GpuPlanAnswer(Output):
         "`candidates`"
     )
     levers: Annotated[list[LeverAnswer] | SkipJsonSchema[None], In("levers")] = optional(
-        "Single changes to the recommended candidate, each planned: those that lose no quality first, then "
-        "by published loss; of equal loss the largest gain first. Left out unless `include` has `levers`"
+        "Single changes to the recommended candidate that give something, each planned: by published loss of "
+        "quality, none first; of equal loss the largest gain first: requests of the workload, then "
+        "concurrency. Left out unless `include` has `levers`"
     )
     gpu_type: Annotated[GpuAnswer | SkipJsonSchema[None], In("gpu"), From("gpu")] = optional(
         "Everything that is known about the GPU type. Left out unless `include` has `details`"

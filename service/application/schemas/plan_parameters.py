@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, model_validator
 
-from service.application.schemas.flag_types import MAX_TOKENS, Name
+from service.application.schemas.flag_types import Name
 from service.application.schemas.flags import FlagsInput
 from service.application.schemas.gpu_choice import MAX_GPUS
 from service.application.schemas.plan_body import (
@@ -21,7 +21,7 @@ from service.application.schemas.plan_body import (
 from service.application.schemas.price import MAX_PRICES, PriceKindName
 from service.application.schemas.renamed import LISTED, RENAMED, as_in_query, names
 from service.application.schemas.serve import OBJECTS, ServeInput
-from service.application.schemas.workload import Milliseconds
+from service.application.schemas.workload import Milliseconds, PromptTokens, TokenCount
 
 MAX_COMMAND_IN_QUERY: Final = 1 << 13
 """Characters of a command in a query string."""
@@ -96,12 +96,12 @@ class PlanParameters(FlagsInput):
         description="Pull request to lay over the release, as in `vllm#40391`; several are separated by "
         "commas or repeated; left out: none",
     )
-    prompt_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = Field(
+    prompt_tokens: PromptTokens | None = Field(
         default=None,
         description="Workload: tokens of a prompt; left out: all of `max_model_len` that the answer leaves, "
         "or no workload",
     )
-    output_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
+    output_tokens: TokenCount | None = Field(
         default=None, description="Workload: tokens of an answer; left out: 0"
     )
     concurrent_requests: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
@@ -120,7 +120,7 @@ class PlanParameters(FlagsInput):
     max_ttft_ms: Milliseconds | None = Field(
         default=None, description="Workload: most milliseconds to the first token; left out: no limit"
     )
-    shared_prefix_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = Field(
+    shared_prefix_tokens: TokenCount | None = Field(
         default=None, description="Workload: tokens at the start of all prompts that are alike; left out: 0"
     )
     price: Annotated[list[PriceText], Field(max_length=MAX_PRICES)] | None = Field(

@@ -5,10 +5,14 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from service.application.schemas.base import Input
-from service.application.schemas.flag_types import MAX_TOKENS
+from service.application.schemas.flag_types import MAX_TOKENS, as_written
+from service.engines.flag_values import read_count
 
 Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
 MAX_MEASURED: Final = 64
+PromptTokens = Annotated[int, Field(ge=1, le=MAX_TOKENS), as_written(read_count)]
+"""A prompt's tokens, with a unit where they are text."""
+TokenCount = Annotated[int, Field(ge=0, le=MAX_TOKENS), as_written(read_count)]
 
 
 class MeasuredInput(Input):
@@ -23,10 +27,8 @@ class MeasuredInput(Input):
 class WorkloadInput(Input):
     """The requests that the engine is to serve."""
 
-    prompt_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = Field(description="Tokens of a prompt")
-    output_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = Field(
-        default=0, description="Tokens of an answer"
-    )
+    prompt_tokens: PromptTokens = Field(description="Tokens of a prompt; `32k` is 32,000 and `32K` is 32,768")
+    output_tokens: TokenCount = Field(default=0, description="Tokens of an answer")
     concurrent_requests: Annotated[int, Field(ge=1, le=1 << 20)] = Field(
         default=1, description="Requests at the same time"
     )
@@ -41,7 +43,7 @@ class WorkloadInput(Input):
     max_ttft_ms: Milliseconds | None = Field(
         default=None, description="Most milliseconds to the first token; left out: no limit"
     )
-    shared_prefix_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = Field(
+    shared_prefix_tokens: TokenCount = Field(
         default=0,
         description="Tokens at the start of all prompts that are alike: they are found in the cache and not "
         "computed again",

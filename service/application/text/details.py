@@ -122,7 +122,11 @@ def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
     """Yield one line for each single change: what it gives, and what it costs."""
     if levers:
         yield ""
-        yield "Single changes, the least loss of quality first, then those that give most:"
+        yield from wrap(
+            "Single changes, the least published loss of quality first; of equal loss by gain: requests of "
+            "the workload where there is one, then concurrency.",
+            width,
+        )
     for lever in levers:
         yield from indented(f"{lever.change}: {_gain_words(lever)}; {lever.cost}", width)
 

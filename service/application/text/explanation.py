@@ -15,6 +15,7 @@ from service.explanation.explanation_types import (
     Finding,
 )
 from service.explanation.wanted_lines import LINES
+from service.startup_log.log import LogReading, StartupLog
 
 ADDED: Final = {
     "model": "--model ORG/NAME or --config FILE",
@@ -32,6 +33,7 @@ MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
+OF_THE_PROGRAM: Final = "program_fault"
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
     Agreement.AGREES: "=",
@@ -88,14 +90,20 @@ def headline(explanation: Explanation) -> str:
     if ending.basis is CauseBasis.PARAPHRASED:
         return f"Line {ending.line} describes a failure: {cause}."
     which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
-    if ending.refused:
-        return f"The engine runs and refused a request, on line {ending.line}: {cause}."
-    if ending.serving:
-        return f"The engine started and died later, on line {ending.line}: {cause}."
+    if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
+        return _of_a_running_engine(ending, cause)
     if ending.earlier:
         return f"The last start came up, but {which} failed on line {ending.line}: {cause}."
     after = f" after '{ending.reached}'" if ending.reached else ""
     return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
+
+
+def _of_a_running_engine(ending: Diagnosis, cause: str) -> str:
+    if ending.cause == OF_THE_PROGRAM:
+        return f"The program that calls the engine failed on line {ending.line}, not the engine."
+    if ending.refused:
+        return f"The engine runs and refused a request, on line {ending.line}: {cause}."
+    return f"The engine started and died later, on line {ending.line}: {cause}."
 
 
 def _without_failure(explanation: Explanation) -> str:
@@ -106,11 +114,30 @@ def _without_failure(explanation: Explanation) -> str:
         return "The text holds measurements of a running engine."
     if log.milestone == "serving":
         return "The engine started and serves; the log shows no failure."
+    if log.ended_on is not None and not log.milestone:
+        return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
+    return _unfinished(log)
+
+
+def _unfinished(log: StartupLog) -> str:
+    if log.waits is not None:
+        return _waiting(log.waits)
     if log.milestone:
         return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
-    if log.ended_on is not None:
-        return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
+    if log.word("release") is not None and log.flags_logged:
+        return f"The log shows no failure; it ends before the server is ready. {PASTE}"
     return f"The log shows no failure, and no step of the start. {PASTE} {ASKED}"
+
+
+def _waiting(waits: LogReading) -> str:
+    """Return what a start waits for, and when that is no longer in order."""
+    said = _cut(str(waits.value), MOST_OF_A_MESSAGE)
+    lock = " A lock whose owner was ended stays: if nothing works on it, delete its file and start again."
+    return (
+        f"The log shows no failure; where it ends, on line {waits.line}, a process waits for another one: "
+        f"{said}. A first compilation or download can take many minutes."
+        f"{lock if 'lock' in said or 'baton' in said else ''}"
+    )
 
 
 def understood(explanation: Explanation) -> bool:
@@ -205,7 +232,7 @@ def _to_do(ending: Diagnosis) -> Iterator[str]:
         yield f"Do (planned): {change_words(fix)}"
     if not ending.fixes:
         for offer in ending.offers:
-            yield f"Do (from the log's numbers): {offer}"
+            yield f"Do (from the log): {offer}"
     if ending.remedy:
         yield f"{'In general' if ending.fixes or ending.offers else 'Do'}: {ending.remedy}"
 

@@ -9,8 +9,10 @@ class LayoutRules:
 
     awq_refusal: str
     """What it says of an AWQ checkpoint of other than four bits."""
-    auto_round_types: frozenset[str]
-    """Values of AutoRound's data_type that it knows."""
+    ordered_experts_refusal: str
+    """What it says of experts in the order of activations that Marlin does not take; empty: none."""
+    fp8_needs_activations: bool
+    """Whether GPUs with kernels for fp8 run weights in fp8 only beside activations in fp8."""
     compressed_formats: frozenset[str]
     """Formats of compressed-tensors that it has for linear layers."""
     compressed_expert_formats: frozenset[str]

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from packaging.version import Version
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.memory.budget_types import Basis, Estimate
@@ -48,6 +49,7 @@ def stage_parameters(
     return tuple(_parameters(architecture, size, whole, checkpoint_bytes) for size in sizes)
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=64)
 def _whole_bytes(architecture: ModelArchitecture, dtype: str | None, release: Version) -> tuple[int, int]:
     """Return the bytes on one rank, with the output tied as the config says, and with an output of its own.

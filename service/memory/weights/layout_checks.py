@@ -8,16 +8,21 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import AUTO_ROUND
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
+from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.layouts import LayoutRules
 from service.memory.parallelism import Parallelism
+from service.memory.weights.auto_round_checks import auto_round_faults
 from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
+from service.memory.weights.module_bytes import AS_STORED
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of
+from service.memory.weights.parameters import layer_modules_of, module_bytes_of, tower_modules_of
 from service.memory.weights.quantized import refines, runs_on_marlin
 
 W4A8_UNIT: Final = 256
@@ -32,6 +37,10 @@ EXPERT_BLOCKS: Final = (
     "The output_size of gate's and up's weight = {size} is not divisible by weight quantization "
     "block_n = {block}."
 )
+NEGATIVE_SIZE: Final = "Trying to create tensor with negative dimension -{hidden}: {shape}"
+LEAST_GROUP: Final = 32
+GENERAL_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
+"""Formats of experts that other kernels take where Marlin does not."""
 WEIGHT_ONLY_EXPERTS: Final = "For Fused MoE layers, only format: pack-quantized is supported"
 NO_SCHEME: Final = "No compressed-tensors compatible scheme was found."
 SPLIT_OUTPUTS: Final = frozenset(
@@ -54,11 +63,28 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
         raise refusal
 
 
+def check_towers(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> None:
+    """Refuse quantized weights of encoders that a release does not build.
+
+    Of AWQ and GPTQ the checkpoint's tensors say which modules are quantized, and tools leave encoders alone.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    quantization = architecture.quantization
+    if quantization is None or not quantization.schemes or quantization.method in AS_STORED:
+        return
+    refusal = _refusal(architecture, deployment, release, towers=True)
+    if refusal is not None:
+        raise refusal
+
+
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _refusal(
-    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version, *, towers: bool = False
 ) -> EngineRefusal | None:
-    """Return the first refusal in the order in which layers are built.
+    """Return the first refusal in the order in which layers, or ``towers``, are built.
 
     Layers may differ: every module is looked at, those of one name, scheme and size once.
     """
@@ -69,10 +95,16 @@ def _refusal(
         quantization is not None and quantization.by_modelopt,
         Device(deployment.compute_capability, deployment.dtype or architecture.dtype),
         rules_for(release).layouts,
+        rules_for(release).auto_round,
         sizes.layout.padded_marlin_experts,
     )
     found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
-    for module in chain.from_iterable(layer_modules_of(architecture, deployment, release)):
+    built = (
+        tower_modules_of(architecture, deployment, release)
+        if towers
+        else chain.from_iterable(layer_modules_of(architecture, deployment, release))
+    )
+    for module in built:
         scheme = sizes.scheme_of(module)
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
@@ -106,6 +138,7 @@ class _Loader:
     by_modelopt: bool
     device: Device
     rules: LayoutRules
+    auto_round: AutoRoundRules
     padded_marlin_experts: bool
 
     def faults(self, module: Module, scheme: WeightScheme) -> Iterator[EngineRefusal]:
@@ -123,6 +156,9 @@ class _Loader:
             )
             faults = _compressed_experts(experts, scheme, self.rules, asymmetric=asymmetric)
             yield from starmap(_refuse, faults)
+            ordered = scheme.activation_order and scheme.format is WeightFormat.PACKED
+            if ordered and self.rules.ordered_experts_refusal and not self._on_marlin(experts, scheme):
+                yield _refuse("ValueError", self.rules.ordered_experts_refusal)
             if _is_whole_rows(scheme) and not self._on_marlin(experts, scheme):
                 yield _refuse("AssertionError", "")
         if (
@@ -139,6 +175,31 @@ class _Loader:
             yield _refuse("RuntimeError", "Unsupported FusedMoe scheme")
         if self.by_modelopt:
             yield from modelopt_experts(experts, scheme)
+        if scheme.format in GENERAL_FORMATS and self._on_marlin(experts, scheme):
+            yield from starmap(_refuse, _marlin_experts(experts, scheme))
+        elif scheme.format in GENERAL_FORMATS:
+            yield from starmap(_refuse, self._general_experts(experts, scheme))
+
+    def _general_experts(self, experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
+        """Yield what the kernels raise that take experts of AWQ and GPTQ where Marlin does not.
+
+        A group of whole rows is -1 to them, and they divide by it. Groups are halved until they divide both
+        sizes.
+
+        Source: vLLM 0.14.0 to 0.33.0, moe_wna16.py MoeWNA16Method.create_weights.
+        """
+        if self.method in AUTO_ROUND and str(scheme.bits) in self.auto_round.humming_bits:
+            return
+        hidden, width, group = experts.hidden_size, experts.intermediate_size, scheme.group_size
+        if group is None:
+            shape = f"[{experts.count}, {2 * width}, -{hidden}]"
+            yield "RuntimeError", NEGATIVE_SIZE.format(hidden=hidden, shape=shape)
+            return
+        while width % group or hidden % group:
+            group //= 2
+            if group < LEAST_GROUP:
+                yield "AssertionError", ""
+                return
 
     def _on_marlin(self, experts: Experts, scheme: WeightScheme) -> bool:
         return runs_on_marlin(experts, scheme, padded=self.padded_marlin_experts)
@@ -151,6 +212,8 @@ class _Loader:
             yield from modelopt_linear(linear, scheme, self.rules)
         elif blocks:
             yield from starmap(_refuse, _blocks(linear, scheme.block or (128, 128), self.method, self.rules))
+        if self.method in AUTO_ROUND:
+            yield from auto_round_faults(linear, scheme, self.auto_round)
         if scheme.format in PACKED_FORMATS:
             yield from packed_faults(linear, scheme, self.method, self.device, self.rules)
 
@@ -219,8 +282,25 @@ def _compressed_experts(
         yield "ValueError", WEIGHT_ONLY_EXPERTS
     if scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK:
         yield from _expert_blocks(experts, scheme)
+    if scheme.format is WeightFormat.FP8 and _static_beside_channels(scheme):
+        yield "AssertionError", ""
     if scheme.format is WeightFormat.PACKED:
         yield from _packed_experts(experts, scheme, rules, asymmetric=asymmetric)
+
+
+def _marlin_experts(experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
+    """Yield what Marlin's class for AWQ raises, which takes a group of whole rows for -1 too.
+
+    Source: vLLM 0.14.0 to 0.33.0, AWQMarlinMoEMethod and AutoAWQMoEMethod: num_groups_w13.
+    """
+    if scheme.format is WeightFormat.AWQ and scheme.group_size is None:
+        shape = f"[{experts.count}, -{experts.hidden_size}, {2 * experts.intermediate_size}]"
+        yield "RuntimeError", NEGATIVE_SIZE.format(hidden=experts.hidden_size, shape=shape)
+
+
+def _static_beside_channels(scheme: WeightScheme) -> bool:
+    """Source: vLLM 0.19.0 to 0.33.0, CompressedTensorsW8A8Fp8MoEMethod.__init__."""
+    return scheme.granularity is Granularity.CHANNEL and scheme.static_activations
 
 
 def _packed_experts(

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final, Self
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.weight_schemes import Names
 from service.memory.weights.fragments import Fragments
 from service.memory.weights.patterns import (
@@ -154,16 +155,19 @@ def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -
 
 
 # Each number of GPUs and each release looks up the same modules again.
+@LONG_LISTS.emptied
 @lru_cache(maxsize=1 << 15)
 def _is_among(names: ModuleNames, name: str) -> bool:
     return names._matched(name)  # noqa: SLF001 - its own cache
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=1 << 15)
 def _is_within(names: ModuleNames, name: str) -> bool:
     return names._within(name)  # noqa: SLF001 - its own cache
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=1 << 15)
 def _occurs_in(names: ModuleNames, name: str) -> bool:
     return names._occurs(name)  # noqa: SLF001 - its own cache

@@ -6,6 +6,7 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.engines.refusal import EngineRefusal, Stage
 from service.memory.parallelism import Parallelism
@@ -34,6 +35,7 @@ def check_online_sizes(
         raise refusal
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _refusal(
     architecture: ModelArchitecture, method: str, deployment: Parallelism, release: Version

@@ -15,6 +15,7 @@ from service.architecture.layers.hidden_streams import GatedResiduals
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ENDS_ONLY
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.pooling import PoolingHead
 from service.architecture.quantization import Quantization
@@ -59,6 +60,7 @@ def parameter_bytes_per_stage(
     return _bytes_per_stage(architecture, replace(deployment, compute_capability=kernels), release)
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _bytes_per_stage(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
@@ -74,6 +76,7 @@ def parameter_tensors(
     return tuple(size for size in max(stages, key=sum) if size)
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=64)
 def layer_tensors(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
@@ -96,6 +99,7 @@ def layer_tensors(
     return tuple(found)
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=64)
 def layer_modules_of(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version

@@ -1,0 +1,31 @@
+"""Finds the whole of a message that a line holds in part."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from service.startup_log.known_words import KnownWords
+from service.startup_log.lines import LogLine
+
+MAX_MESSAGE: Final = 2000
+"""Characters of the engine's message that are returned."""
+_HEADING: Final = "validation error"
+"""Heading of an error of Pydantic; the message itself is on the next lines."""
+_BELOW: Final = 3
+"""Lines after the heading that are read."""
+END_OF_TITLE: Final = 40
+"""Characters at the end of a title by which the message that it quotes is found."""
+
+
+def position_of_whole(root: KnownWords, same: Sequence[KnownWords], lines: Sequence[LogLine]) -> int:
+    """Return the position of the whole message whose beginning a title quotes, else that of the root."""
+    end = lines[root.at].text.rstrip("`'\". ")[-END_OF_TITLE:]
+    longer = (each.at for each in same if len(lines[each.at].text) > len(lines[root.at].text))
+    return next((at for at in longer if end and end in lines[at].text), root.at)
+
+
+def full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
+    """Return the message of an exception, with the lines below one that only heads it."""
+    if _HEADING not in message:
+        return message[:MAX_MESSAGE]
+    below = [line.text for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
+    return " ".join([message, *below])[:MAX_MESSAGE]
