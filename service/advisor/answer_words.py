@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from service.advisor.checkpoint_layouts import named_with_sizes
+from service.advisor.longer_context import longer_context
 from service.advisor.plan_request import PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Counts, GpuPlan, Verdict
 from service.advisor.pooling_words import pooling_sentence
-from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.service_level import Service, completed_of, refuses_prompts, service_of
 from service.advisor.speed_words import cheapest_sentence, speed_sentences
 
 
@@ -38,11 +39,13 @@ def reason_as_given(candidate: Candidate, request: PlanRequest) -> str:
     doubt = " Whether it starts is uncertain." if candidate.verdict is Verdict.UNCERTAIN else ""
     served = "".join(f" {words}" for words in (pooling_sentence(candidate),) if words)
     if workload is not None:
-        served += " ".join(("", workload_words(candidate, workload), *speed_sentences(candidate, workload)))
+        served += " ".join(
+            ("", workload_words(candidate, workload, request), *speed_sentences(candidate, workload))
+        )
     return f"Planned as given; no other values were tried.{doubt}{served}"
 
 
-def workload_words(candidate: Candidate, workload: Workload) -> str:
+def workload_words(candidate: Candidate, workload: Workload, request: PlanRequest) -> str:
     """Return in a sentence how many requests of a workload are admitted, and how many are not preempted."""
     admission, wanted = candidate.admission, workload.concurrent_requests
     if candidate.caches_nothing:
@@ -53,6 +56,8 @@ def workload_words(candidate: Candidate, workload: Workload) -> str:
     match service_of(candidate, workload):
         case Service.WHOLE:
             return f"It serves the whole workload: all {wanted:,} requests run at once, none is preempted."
+        case _ if refuses_prompts(candidate):
+            return _too_long(candidate, workload, request)
         case Service.INTERRUPTED:
             return (
                 f"{admitted:,} can start together; only {completed:,} can finish without being preempted "
@@ -60,6 +65,17 @@ def workload_words(candidate: Candidate, workload: Workload) -> str:
             )
         case _:
             return f"{admitted:,} of the {wanted:,} requests can start together; the others wait."
+
+
+def _too_long(candidate: Candidate, workload: Workload, request: PlanRequest) -> str:
+    """Say in sentences that the workload's prompts do not fit the context, and which flags make it longer."""
+    length = 0 if candidate.kv_cache is None else candidate.kv_cache.max_model_len
+    needed = workload.prompt_tokens + max(workload.output_tokens, 1)
+    longer = longer_context(request.model, candidate.flags, needed, request.engine.rules.lengths)
+    return (
+        f"The engine refuses these prompts: {workload.prompt_tokens:,} tokens leave no room for an answer in "
+        f"the context of {length:,}. {longer}"
+    )
 
 
 def _encoder_words(candidate: Candidate, workload: Workload) -> str:
@@ -79,7 +95,11 @@ def verdict_sentence(request: PlanRequest, plans: tuple[GpuPlan, ...], counts: C
     """Say on which or how many of the GPU types the model starts, and how much of the workload it serves."""
     workload, (first, *others) = request.workload, plans
     if not others:
-        served = f" {workload_words(first.recommended, workload)}" if first.recommended and workload else ""
+        served = (
+            f" {workload_words(first.recommended, workload, request)}"
+            if first.recommended and workload
+            else ""
+        )
         return f"{request.model.id} on {first.gpu.id}: {first.verdict.replace('_', ' ')}.{served}"
     served = ""
     if workload is not None:
@@ -87,6 +107,10 @@ def verdict_sentence(request: PlanRequest, plans: tuple[GpuPlan, ...], counts: C
         cheapest = "".join(f" {words}" for words in cheapest_sentence(plans, workload))
         able = counts.start + counts.uncertain
         of_them = f" of the {able} that start or may start" if able else ""
+        chosen = [plan.recommended for plan in plans if plan.recommended]
+        refusing = next(filter(refuses_prompts, chosen), None)
+        if refusing is not None and not counts.serve:
+            more = f". {_too_long(refusing, workload, request).removesuffix('.')}"
         served = f" {counts.serve}{of_them} serve the whole workload{more}.{cheapest}"
     return (
         f"{request.model.id} on {counts.gpu_types} GPU types: {counts.start} start, {counts.uncertain} "

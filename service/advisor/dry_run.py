@@ -110,6 +110,10 @@ class PlainSteps:
         """Return the steps of the same model under other rules."""
         return PlainSteps(self.model, rules)
 
+    def of(self, model: Model) -> "PlainSteps":
+        """Return the steps of a changed model under the same rules."""
+        return PlainSteps(model, self.rules)
+
     def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return the start up to the cache layout, or why there is none."""
         return start_or_failure(flags, gpu, self)

@@ -44,7 +44,7 @@ from service.kv_cache.specs import StateSpec
 from service.memory.media_choices import MediaChoices
 from service.memory.parallelism import Parallelism
 from service.memory.weights.fp8_kernels import check_fp8_kernel
-from service.memory.weights.layout_checks import check_layouts
+from service.memory.weights.layout_checks import check_layouts, check_towers
 from service.memory.weights.online_checks import check_online_sizes
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
@@ -242,6 +242,7 @@ def check_quantized_online(
         whole_encoders=engine_config.whole_encoders,
     )
     check_online_sizes(architecture, flags.quantization, deployment, engine_config.release)
+    check_towers(architecture, deployment, engine_config.release)
     forced = forces_fp8_marlin(flags, engine_config.release)
     check_fp8_kernel(architecture, deployment, engine_config.release, forced=forced)
 

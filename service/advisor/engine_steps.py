@@ -152,6 +152,9 @@ class EngineSteps(Protocol):
     def under(self, rules: EngineRules) -> "EngineSteps":
         """Return the steps of the same model under other rules."""
 
+    def of(self, model: Model) -> "EngineSteps":
+        """Return the steps of a changed model under the same rules."""
+
     def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return the start up to the cache layout, or why there is none: the next three steps in order."""
 

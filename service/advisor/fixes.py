@@ -141,7 +141,7 @@ def with_fixes(
         fixes = (*_joint(request, base, fixes, gpu, steps), *fixes)
         fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
     if candidate.error is not None:
-        notes = () if shorter_only else tuple(_all_notes(request, candidate, base, fixes, gpu))
+        notes = () if shorter_only else tuple(_all_notes(request, candidate, fixes, gpu, steps))
         if (fixes, notes) == (candidate.error.fixes, candidate.error.notes):
             return candidate
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
@@ -204,12 +204,13 @@ def _joint(
 
 
 def _all_notes(
-    request: PlanRequest, candidate: Candidate, base: Candidate, fixes: Sequence[Fix], gpu: GpuType
+    request: PlanRequest, candidate: Candidate, fixes: Sequence[Fix], gpu: GpuType, steps: EngineSteps
 ) -> Iterator[str]:
     """Yield what to know beside the fixes."""
+    base = _without_search(request, candidate)
     yield from _notes(request, candidate)
     if candidate.error is not None and candidate.error.stage is Stage.MEMORY:
-        yield from four_bit_notes(request, base, gpu, lambda attempt: _started(request, attempt, gpu, None))
+        yield from four_bit_notes(request, base, gpu, steps, _started)
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD

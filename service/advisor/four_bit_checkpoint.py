@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
-from service.advisor.dry_run import PlainSteps
+from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import FixAttempt, shorter_attempts
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
@@ -20,7 +21,11 @@ FOUR_BITS: Final = WeightScheme(
 UNQUANTIZED: Final = ("lm_head", "re:.*vis.*", "re:.*audio.*", "re:.*projector.*")
 """What checkpoints with 4-bit weights leave in 16 bits: the output layer, encoders and what joins them."""
 
+MODELS: Final = 4
+"""Models whose form in 4 bits is stored."""
 
+
+@lru_cache(maxsize=MODELS)
 def four_bit_model(model: Model) -> Model:
     """Return the model with the linear layers of its decoder in 4 bits, a scale for each 128 inputs."""
     stored = Quantization("compressed-tensors", schemes=(SchemeGroup(FOUR_BITS),), ignored=UNQUANTIZED)
@@ -32,17 +37,19 @@ def four_bit_notes(
     request: PlanRequest,
     base: Candidate,
     gpu: GpuType,
-    tried: Callable[[FixAttempt], Candidate | None],
+    steps: EngineSteps,
+    started: Callable[[PlanRequest, FixAttempt, GpuType, EngineSteps], Candidate | None],
 ) -> Iterator[str]:
     """Yield what a checkpoint with 4-bit weights gives; nothing where such a start is refused too.
 
-    ``base``: the refused start with the flags that were asked for. ``tried``: what a change leads to.
+    ``base``: the refused start with the flags that were asked for. ``started``: what a change leads to.
     """
     if not request.model.architecture.stores_16_bits:
         return
-    model = four_bit_model(request.model)
-    for attempt in _attempts(request, base, model, gpu):
-        candidate = tried(attempt)
+    request = replace(request, model=four_bit_model(request.model))
+    steps = steps.under(base.rules).of(request.model)
+    for attempt in _attempts(request, base, gpu, steps):
+        candidate = started(request, attempt, gpu, steps)
         if candidate is not None and candidate.memory is not None and candidate.kv_cache is not None:
             cache = candidate.kv_cache
             yield (
@@ -53,10 +60,9 @@ def four_bit_notes(
             return
 
 
-def _attempts(request: PlanRequest, base: Candidate, model: Model, gpu: GpuType) -> Iterator[FixAttempt]:
-    """Yield the start as requested, then with the longest context that fits."""
-    flags = base.flags
-    yield FixAttempt("", flags, base.rules, model)
-    steps = PlainSteps(model, base.rules)
-    for each in shorter_attempts(replace(request, model=model), flags, steps, gpu):
-        yield replace(each, model=model)
+def _attempts(
+    request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
+) -> Iterator[FixAttempt]:
+    """Yield the start of the request's model as asked for, then with the longest context that fits."""
+    yield FixAttempt("", base.flags, base.rules)
+    yield from shorter_attempts(request, base.flags, steps, gpu)

@@ -1,5 +1,6 @@
 """A context longer than the config allows: which keys of the config a start has to replace for it."""
 
+import shlex
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,10 +15,32 @@ from service.engines.rules.lengths import LengthRules, YarnLength
 LENGTH_KEY: Final = "max_position_embeddings"
 MOST_FACTOR: Final = 4.0
 """Largest factor that is offered. Source: model cards of Qwen2.5 and Qwen3, which publish YaRN with 4.0."""
+STEP: Final = 4096
+"""Tokens by which a length is rounded up that a workload asks for."""
 SCALED: Final = (
     "YaRN scales positions of short prompts too, which can lower the quality of their answers. Where the "
     "model's card publishes a factor and an original length, use those."
 )
+
+
+def longer_context(model: Model, flags: ServeFlags, needed: int, rules: LengthRules) -> str:
+    """Return in sentences the flags for requests of ``needed`` tokens, or why there are none.
+
+    The length is rounded up to a multiple of ``STEP`` where that can be had too.
+    """
+    own = model.architecture.context.length or 0
+    rounded = -(-needed // STEP) * STEP
+    why = ""
+    for length in (rounded, needed):
+        asked = f"--max-model-len {length}"
+        if length <= own:
+            return f"Plan with {asked}, which they fit."
+        found = stretched(model, replace(flags, max_model_len=length), rules)
+        if not isinstance(found, str) and found[0].hf_overrides is not None:
+            overrides = shlex.quote(found[0].hf_overrides.text)
+            return f"Plan with {asked} --hf-overrides {overrides}, which they fit. {SCALED}"
+        why = found if isinstance(found, str) else why
+    return why
 
 
 def stretched(model: Model, flags: ServeFlags, rules: LengthRules) -> tuple[ServeFlags, Model] | str:

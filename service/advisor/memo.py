@@ -21,6 +21,11 @@ class Memo(Generic[Result]):
         """Return the number of results."""
         return len(self._stored)
 
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """All results that are no refusals."""
+        return tuple(each for each in tuple(self._stored.values()) if not isinstance(each, EngineRefusal))
+
     def get(self, key: Hashable) -> Result | None:
         """Return the result stored for a key; ``None`` if there is none, or if it is a refusal."""
         found = self._stored.get(key)

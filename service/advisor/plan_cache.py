@@ -72,6 +72,9 @@ SIZES: Final = frozenset(
 )
 """Fields of an ``EngineConfig`` that are read once the cache is laid out: neither backends nor a layout read
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
+CHANGED_MODELS: Final = 2
+"""Changed models whose steps are stored: the next one takes the place of all. One is the model with 4-bit
+weights, of which every refusal for want of memory speaks."""
 LENGTHS: Final = 16
 """Lengths of which the limits of a start are stored."""
 CANDIDATES: Final = 4_000
@@ -105,6 +108,7 @@ class CachedSteps:
     def __init__(self, model: Model, rules: EngineRules) -> None:
         self.model, self.rules = model, rules
         self._others: dict[EngineRules, CachedSteps] = {}
+        self._of_models = Memo[CachedSteps](most=CHANGED_MODELS)
         self._numbers = Numbers()
         self._devices = Memo[int]()
         self._started = Memo[StartedEngine | FailedStart](most=RECENT_STARTS)
@@ -131,7 +135,8 @@ class CachedSteps:
         """How many results are stored whose number grows with the requests."""
         starts = len(self._of_any_length) + len(self._starts_of_lengths)
         own = starts + len(self._taken_by) + len(self._devices) + len(self._budgets)
-        return own + sum(other.size for other in tuple(self._others.values()))
+        others = (*self._others.values(), *self._of_models.results)
+        return own + sum(other.size for other in others)
 
     def under(self, rules: EngineRules) -> "CachedSteps":
         """Return the steps of the same model under other rules, which fixes and levers try."""
@@ -139,6 +144,10 @@ class CachedSteps:
             return self
         found = self._others.get(rules)
         return found or self._others.setdefault(rules, CachedSteps(self.model, rules))
+
+    def of(self, model: Model) -> "CachedSteps":
+        """Return the steps of a changed model under the same rules, which notes try."""
+        return self._of_models.of(model, lambda: CachedSteps(model, self.rules))
 
     def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return the start, shared by all GPU types with equal compute capability and default batch."""

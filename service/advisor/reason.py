@@ -9,7 +9,7 @@ from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate, Verdict
 from service.advisor.pooling_words import pooling_sentence
-from service.advisor.service_level import Service, completed_of, service_of
+from service.advisor.service_level import Service, completed_of, refuses_prompts, service_of
 from service.advisor.speed_limits import meets
 from service.advisor.speed_words import between, compared, faster_sentence, speed_sentences
 from service.advisor.steps_of_advice import (
@@ -151,6 +151,8 @@ def _served(best: Candidate, workload: Workload) -> str:
             f", although none serves the whole workload without preemption (all {wanted:,} requests are "
             f"admitted, {completed_of(best):,} finish without preemption)"
         )
+    if refuses_prompts(best):
+        return f", although the engine refuses prompts of {workload.prompt_tokens:,} tokens"
     return (
         f", although none serves the whole workload ({completed_of(best):,} of {wanted:,} requests finish "
         "without preemption)"

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate, Verdict, Waiting
 
 
 class Service(IntEnum):
@@ -40,6 +40,12 @@ def _encoder_service(candidate: Candidate, workload: Workload | None) -> Service
         return Service.NONE
     length = candidate.start.engine_config.max_model_len
     return Service.WHOLE if workload is None or workload.prompt_tokens <= length else Service.NONE
+
+
+def refuses_prompts(candidate: Candidate) -> bool:
+    """Return whether the workload's prompts leave no room for an answer in the context."""
+    admission = candidate.admission
+    return admission is not None and admission.waits_for is Waiting.MAX_MODEL_LEN
 
 
 def completed_of(candidate: Candidate) -> int:

@@ -32,6 +32,7 @@ from service.memory.profile_run import ProfileRun
 from service.memory.weights.adapters import NONE, AdapterRoom, AdapterSlots
 from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.draft_weights import draft_parameters
+from service.memory.weights.freed_indices import freed_indices
 from service.memory.weights.online_quantization import quantized_online
 from service.memory.weights.parameters import layer_modules_of, layer_tensors
 from service.memory.weights.resident_weights import WeightStage, resident_weights
@@ -239,6 +240,9 @@ class _Start:
             compute_capability=inputs.compute_capability,
         )
         resident = resident_weights(self.architecture, self.constants.resident, layout, parameters, stage)
+        if inputs.offload is None and parameters.basis is Basis.COMPUTED:
+            freed = freed_indices(self.architecture, inputs.deployment, inputs.release, layers)
+            resident = _with(resident, freed) if freed.bytes else resident
         if inputs.balances_experts:
             resident = _with(resident, self._moved_experts(layers))
         if inputs.adapters is not None:

@@ -10,8 +10,9 @@ from service.advisor.budget_inputs import shared_inputs
 from service.advisor.dry_run import PlainSteps, dry_run, dry_start
 from service.advisor.engine_start import build_model, resolved
 from service.advisor.engine_steps import UNMODELLED, StartedEngine
+from service.advisor.four_bit_checkpoint import four_bit_model
 from service.advisor.plan import plan
-from service.advisor.plan_cache import RECENT_STARTS, SIZES, CachedSteps, PlanCache
+from service.advisor.plan_cache import CHANGED_MODELS, RECENT_STARTS, SIZES, CachedSteps, PlanCache
 from service.advisor.plan_request import (
     EngineChoice,
     Model,
@@ -359,6 +360,29 @@ def test_steps_under_other_rules_are_stored_and_counted() -> None:
     # A device, a start, and what it has in common with those of other lengths.
     assert steps.size == other.size == 3
     assert steps.under(rules) is steps
+
+
+@pytest.mark.parametrize("version", ["0.12.0", "0.32.0"])
+def test_steps_of_a_changed_model_are_those_of_this_model_and_counted(version: str) -> None:
+    """A note says what 4-bit weights would do: the same model again for the next refusal of any length."""
+    requested, rules = request(LLAMA, version), rules_for(find_release(version))
+    steps, packed = CachedSteps(requested.model, rules), four_bit_model(requested.model)
+    asked = replace(requested, model=packed)
+    assert steps.of(packed) is steps.of(replace(packed))
+    for length in (None, 8192, 100_000, 8192):
+        flags = ServeFlags(max_model_len=length)
+        for gpu in GPUS[::9]:
+            found = dry_run(asked, flags, rules, gpu, steps.of(packed))
+            assert found == dry_run(asked, flags, rules, gpu), (gpu.id, length)
+            whole = dry_run(requested, flags, rules, gpu, steps)
+            assert found.memory is not None
+            assert whole.memory is not None
+            assert found.memory.weights.high < whole.memory.weights.low / 2
+    own = steps.size - steps.of(packed).size
+    assert 0 < own < steps.size
+    for bits in range(CHANGED_MODELS):
+        steps.of(replace(packed, checkpoint_bytes=bits))
+    assert steps.size == own
 
 
 def test_a_plan_cache_changes_no_answer() -> None:

@@ -400,3 +400,22 @@ def test_a_fault_reads_as_one_sentence(words: list[str], start: str) -> None:
     """A sentence about a command follows a colon; what an option must be goes on after its name."""
     result = CliRunner().invoke(cli, ["plan", "--gpu", "l4", *words])
     assert (result.exit_code, result.stderr.startswith(start)) == (2, True), result.stderr
+
+
+def test_prompts_longer_than_the_context_are_told_with_the_flags_that_take_them() -> None:
+    """By hand: 128,000 tokens need 32 steps of 4,096, which are 3.2 times the 40,960 of the config."""
+    line = shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --format table")
+    _, told, _ = _run(*line, "--gpu", "h200,h100")
+    flags = next(each for each in told.splitlines() if each.startswith("'{"))
+    overrides = json.loads(shlex.split(flags)[0].rstrip(","))
+    code, out, _ = _run(
+        *shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --gpu h200 --max-model-len 131072"),
+        "--hf-overrides",
+        json.dumps(overrides),
+    )
+
+    assert "The engine refuses these prompts: 128,000 tokens" in " ".join(told.split())
+    assert overrides["max_position_embeddings"] == 131_072
+    assert overrides["rope_parameters"]["factor"] == 3.2
+    assert code == 0
+    assert json.loads(out)["outcome"]["serves_workload"] == 1

@@ -13,6 +13,7 @@ from service.advisor.plan import plan
 from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Plan
+from service.api.garbage_collection import postpone_full_collections
 from service.application.model_reading import read_model
 from service.application.plan_writing import written_plan
 from service.architecture.config import InvalidConfig
@@ -43,8 +44,8 @@ def catalog_table() -> Table:
     named = {model for model, _ in MODELS}
     models = tuple(_models(named))
     _ask(_read(WARM_UP), PlanCache())
-    gc.collect()
-    gc.freeze()
+    young, middle, full = gc.get_threshold()
+    postpone_full_collections()  # as the service does
     firsts, agains = [], []
     for model in models:
         cache = PlanCache()
@@ -64,6 +65,7 @@ def catalog_table() -> Table:
                 f"{len(written[0][1]):,}",
             )
     gc.unfreeze()
+    gc.set_threshold(young, middle, full)
     table.add_section()
     table.add_row(f"p50 of {len(models)} models", "", _text(_p50(firsts)), _text(_p50(agains)), "", "")
     return table

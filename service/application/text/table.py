@@ -83,7 +83,7 @@ def _heading(plan: Plan, width: int) -> Iterator[str]:
     yield from wrap(
         f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}", width
     )
-    yield from wrap(plan.verdict, width, break_on_hyphens=False)
+    yield from wrap(plan.verdict, width, break_long_words=False, break_on_hyphens=False)
     if plan.command is not None:
         yield from command_lines(plan.command, width)
     if engine.doubt:

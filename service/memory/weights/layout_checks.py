@@ -19,9 +19,10 @@ from service.engines.rules.layouts import LayoutRules
 from service.memory.parallelism import Parallelism
 from service.memory.weights.auto_round_checks import auto_round_faults
 from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
+from service.memory.weights.module_bytes import AS_STORED
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of
+from service.memory.weights.parameters import layer_modules_of, module_bytes_of, tower_modules_of
 from service.memory.weights.quantized import refines, runs_on_marlin
 
 W4A8_UNIT: Final = 256
@@ -62,12 +63,28 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
         raise refusal
 
 
+def check_towers(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> None:
+    """Refuse quantized weights of encoders that a release does not build.
+
+    Of AWQ and GPTQ the checkpoint's tensors say which modules are quantized, and tools leave encoders alone.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    quantization = architecture.quantization
+    if quantization is None or not quantization.schemes or quantization.method in AS_STORED:
+        return
+    refusal = _refusal(architecture, deployment, release, towers=True)
+    if refusal is not None:
+        raise refusal
+
+
 @LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _refusal(
-    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version, *, towers: bool = False
 ) -> EngineRefusal | None:
-    """Return the first refusal in the order in which layers are built.
+    """Return the first refusal in the order in which layers, or ``towers``, are built.
 
     Layers may differ: every module is looked at, those of one name, scheme and size once.
     """
@@ -82,7 +99,12 @@ def _refusal(
         sizes.layout.padded_marlin_experts,
     )
     found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
-    for module in chain.from_iterable(layer_modules_of(architecture, deployment, release)):
+    built = (
+        tower_modules_of(architecture, deployment, release)
+        if towers
+        else chain.from_iterable(layer_modules_of(architecture, deployment, release))
+    )
+    for module in built:
         scheme = sizes.scheme_of(module)
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))

@@ -34,7 +34,7 @@ HOPPER: Final = 9
 AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 _AWQ: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
-_ROUTERS_AS_STORED: Final = _AWQ | {"auto_gptq", "gptq", "gptq_marlin"}
+AS_STORED: Final = _AWQ | {"auto_gptq", "gptq", "gptq_marlin"}
 """Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
 A list of unquantized modules decides where there is one.
@@ -111,11 +111,7 @@ class ModuleBytes:
 
     def _router_is_stored_plain(self) -> bool:
         quantization = self.quantization
-        return (
-            quantization is not None
-            and quantization.method in _ROUTERS_AS_STORED
-            and not quantization.ignored
-        )
+        return quantization is not None and quantization.method in AS_STORED and not quantization.ignored
 
     def _experts(self, experts: Experts) -> int:
         base = self._base_scheme()
