@@ -25,17 +25,18 @@ FRAMED: Final = frozenset("|+-=^~*#")
 """Ends of lines that are drawn to one width: tables, rules, the marks of a traceback."""
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
-_ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
-_LEVEL: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?=: |:$| {1,4}(?:\d\d-\d\d |\[))")
+_ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d )|(?<=\.\d\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
+_LEVEL: Final = re.compile(
+    r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?=: |:$| {1,4}(?:(?:\d{4}-)?\d\d-\d\d |\[))"
+)
 _HEADINGS: Final = ("# ", "## ", "### ", "#### ")
 """Beginnings of a person's headings in Markdown; a level in one of them is not that of a log line."""
 _WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: |\[W[0-9 ][^\]]{0,60}\.cpp:[0-9]{1,6}\]")
 """A warning of Python or of torch, which has no level: ``[W socket.cpp:601]``."""
 MAX_PREFIX: Final = 120
 """Characters at the beginning of a line in which its level is looked for."""
-_TIME: Final = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
-TIME: Final = 15
-"""Characters after a level that its time takes."""
+_TIME: Final = re.compile(r" {1,4}(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?!\d)")
+"""What follows a level; programs around the engine write the year and thousandths too."""
 _GROUP: Final = r"\([A-Za-z0-9_:.,=/@ -]{1,80}\)"
 _PROCESS: Final = re.compile(
     r"^\s{0,8}(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
@@ -141,8 +142,8 @@ def _line(number: int, text: str) -> LogLine:
     level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
     heading = text.startswith(_HEADINGS)
     named = "" if heading else level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
-    time = "" if level is None else text[level.end() : level.end() + TIME].strip()
-    time = time if _TIME.fullmatch(time) else ""
+    timed = None if level is None else _TIME.match(text, level.end())
+    time = "" if timed is None else timed[1]
     if origin is None:
         return LogLine(number, _PROCESS.sub("", text).strip(), None, named, time)
     return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])), named, time)

@@ -25,6 +25,11 @@ from service.startup_log.lines import (
             "ValueError: no",
             ("v1/executor/multiproc_executor.py", 857),
         ),
+        (
+            "INFO 2025-11-07 17:18:06.633 backends.py:459] Using cache directory: /c for torch.compile",
+            "Using cache directory: /c for torch.compile",
+            ("backends.py", 459),
+        ),
         ("(APIServer pid=1) ValueError: no", "ValueError: no", None),
         ("2026-11-21T15:48:15Z plain", "2026-11-21T15:48:15Z plain", None),
         ("\x1b[1;36m(APIServer pid=1)\x1b[0;0m INFO:     Started", "INFO:     Started", None),
@@ -105,3 +110,9 @@ def test_a_long_line_loses_its_end() -> None:
 
     assert len(line.text) == MAX_LINE
     assert MAX_LINE < MAX_CHARACTERS
+
+
+def test_a_time_may_have_the_year_and_thousandths() -> None:
+    (read,) = read_lines("INFO 2025-11-07 17:18:06.633 backends.py:459] Dynamo: 6.11 s")
+
+    assert (read.level, read.time) == ("INFO", "11-07 17:18:06")
