@@ -10,7 +10,8 @@ from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON, without_aliases
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempts import available_kv, captured_sequences
+from service.advisor.fix_attempt import available_kv
+from service.advisor.fix_attempts import captured_sequences
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
 from service.advisor.service_level import Service, service_of
