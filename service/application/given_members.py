@@ -1,7 +1,7 @@
 """Reads a request of which few members are given, without the validators of all others."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -19,7 +19,8 @@ def read_given(schema: type[Read], given: Mapping[str, Any]) -> Read | None:
     """
     if not given.keys() <= schema.model_fields.keys():
         return None
-    parts, plain = {}, {}
+    parts: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for name, value in given.items():
         kind = schema.model_fields[name].annotation
         if isinstance(kind, type) and issubclass(kind, Input) and isinstance(value, Mapping):
@@ -32,7 +33,7 @@ def read_given(schema: type[Read], given: Mapping[str, Any]) -> Read | None:
         read = _schema_of(schema, plain).model_validate(plain)
     except ValidationError:
         return None
-    return schema.model_construct(**dict(read), **parts)
+    return cast("Read", schema.model_construct(None, **dict(read), **parts))
 
 
 def _schema_of(schema: type[Input], names: Mapping[str, Any]) -> type[BaseModel]:
@@ -42,5 +43,5 @@ def _schema_of(schema: type[Input], names: Mapping[str, Any]) -> type[BaseModel]
         field = schema.model_fields[name]
         kind: Any = field.annotation
         members[name] = (Annotated[(kind, *field.metadata)] if field.metadata else kind, ...)
-    config = ConfigDict(**{**schema.model_config, "defer_build": False})  # type: ignore[typeddict-item]
+    config = ConfigDict(**{**schema.model_config, "defer_build": False})
     return create_model(schema.__name__, __config__=config, **members)
