@@ -64,7 +64,7 @@ class Symptom:
     """It says what happened and hardly why."""
     tagged: frozenset[str]
     """Kinds of issues, one of which the title names; empty for any."""
-    told: bool = False
+    reported: bool = False
     """Only people say so, and no exception."""
 
     def is_in(self, sentence: Sentence) -> bool:
@@ -130,7 +130,7 @@ def cause_of_words(message: str) -> FailureCause | None:
         (
             each.cause
             for each in _vocabulary().symptoms
-            if not (each.general or each.told or each.tagged) and each.is_in_words(words)
+            if not (each.general or each.reported or each.tagged) and each.is_in_words(words)
         ),
         None,
     )
@@ -185,7 +185,7 @@ def _vocabulary() -> _Vocabulary:
             unless=WordGroup(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
             general=each.get("general", False),
             tagged=frozenset(each.get("tagged", ())),
-            told=each.get("told", False),
+            reported=each.get("reported", False),
         )
         for each in table["symptom"]
     )
