@@ -24,7 +24,7 @@ from service.advisor.memo import Memo, Numbers
 from service.advisor.outcome import is_sure_to_fit
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Candidate
-from service.advisor.rounds import PlannedStart, Round, StartOfAnyLength, of_length
+from service.advisor.rounds import Round, RunOfOneLength, StartOfAnyLength, of_length
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
@@ -320,12 +320,12 @@ class PlanningOn:
         """Return the run of flags."""
         return bare_run(flags, self.gpu, self.free_memory_bytes, self.steps)
 
-    def told(self, run: BareRun) -> PlannedStart:
+    def known_by(self, run: BareRun) -> RunOfOneLength:
         """Return what is known of other lengths by a run."""
         try:
-            return PlannedStart.of(run, self.steps.start_of_any_length(run.candidate.flags, self.gpu))
+            return RunOfOneLength.of(run, self.steps.start_of_any_length(run.candidate.flags, self.gpu))
         except (EngineRefusal, *UNMODELLED):  # with these flags the release starts with no length
-            return PlannedStart(run, None)
+            return RunOfOneLength(run, None)
 
 
 _read_to_build: Final = attrgetter(

@@ -36,7 +36,7 @@ class StartOfAnyLength:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStart:
+class RunOfOneLength:
     """A run with one length, and how the runs with others follow from it."""
 
     run: BareRun
@@ -48,7 +48,7 @@ class PlannedStart:
     """Whether requests decide about it: it fits them for sure. Otherwise it ends before it sees any."""
 
     @classmethod
-    def of(cls, run: BareRun, alike: StartOfAnyLength) -> "PlannedStart":
+    def of(cls, run: BareRun, alike: StartOfAnyLength) -> "RunOfOneLength":
         """Return what is known of other lengths."""
         started, memory = run.started, run.candidate.memory
         if alike.limits is None:
@@ -85,7 +85,7 @@ class PlannedStart:
             return BareRun(changed(candidate, flags=flags, start=start), started)
         return BareRun(of_length(candidate, flags, start, started.sizing), started)
 
-    def with_length(self, flags: ServeFlags, allowed: "Allowed") -> "PlannedStart | None":
+    def with_length(self, flags: ServeFlags, allowed: "Allowed") -> "RunOfOneLength | None":
         """Return the same as what is known of other lengths."""
         run = self.of_length(flags, allowed)
         return None if run is None else replace(self, run=run)
@@ -97,7 +97,7 @@ class Planning(Protocol):
     def run(self, flags: ServeFlags) -> BareRun:
         """Return the run of flags."""
 
-    def told(self, run: BareRun) -> PlannedStart:
+    def known_by(self, run: BareRun) -> RunOfOneLength:
         """Return what is known of other lengths by a run."""
 
 
@@ -105,16 +105,16 @@ class Planning(Protocol):
 class Planned:
     """The starts of a grid, planned with one length."""
 
-    starts: tuple[PlannedStart, ...]
+    starts: tuple[RunOfOneLength, ...]
     places: tuple[int, ...]
     """Of those that are listed."""
-    others: tuple[PlannedStart, ...]
+    others: tuple[RunOfOneLength, ...]
     """Those that are not listed."""
     following: int
     """How many of all starts tell those of other lengths."""
 
     @classmethod
-    def of(cls, starts: Iterable[PlannedStart], places: Sequence[int]) -> "Planned":
+    def of(cls, starts: Iterable[RunOfOneLength], places: Sequence[int]) -> "Planned":
         """Return starts, of which those at some places are listed."""
         starts = tuple(starts)
         others = tuple(each for place, each in enumerate(starts) if place not in places)
@@ -145,13 +145,13 @@ class Round:
         """Return the listed runs with some length; ``planning`` plans what follows from no other length."""
         if asked.max_model_len == self._length:
             return [self._runs[place] for place in self._places]
-        known = self._known or Planned.of(map(planning.told, self._runs), self._places)
+        known = self._known or Planned.of(map(planning.known_by, self._runs), self._places)
         allowed = Allowed(asked.max_model_len)
         found = known.of_length(asked, allowed)
         if found is None:
             pairs = zip(known.starts, asked.flags, strict=True)
             starts = [
-                each.with_length(flags, allowed) or planning.told(planning.run(flags))
+                each.with_length(flags, allowed) or planning.known_by(planning.run(flags))
                 for each, flags in pairs
             ]
             places = _listed(asked, [each.run for each in starts])
