@@ -372,3 +372,5 @@ class Plan:
     """Of the request."""
     counts: Counts = Counts(0, 0, 0, 0, None, None)
     """The verdict as numbers."""
+    whole_catalog: bool = False
+    """No GPU types were named, so all were planned."""
