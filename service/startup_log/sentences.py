@@ -56,7 +56,7 @@ _WORD: Final = re.compile(
 )
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
-_TYPED: Final = re.compile(r"[A-Za-z][a-z']{0,24}[,.:;!?)]{0,3}")
+_TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,10 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             return ()
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
-        for at, each in enumerate(_ENDS.split(text if tags is None else text[tags.end() :])):
+        said = text if tags is None else text[tags.end() :]
+        # A heading is one sentence, whatever stands in it.
+        headed = heads and (tags is not None or text.startswith("#"))
+        for at, each in enumerate([said] if headed else _ENDS.split(said)):
             title = heads and not at
             if title or _is_prose(each):
                 found.append(
