@@ -6,8 +6,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
-from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, raised_by_source, raised_in
-from service.startup_log.known_words import KnownWords, known_words, over_two_lines
+from service.startup_log.exceptions import (
+    HEADINGS,
+    MOST_CHAINED,
+    QUIET,
+    Raised,
+    class_in,
+    last_of_chain,
+    raised_by_source,
+    raised_in,
+)
+from service.startup_log.known_words import (
+    KnownWords,
+    known_words,
+    over_two_lines,
+    requests_beside_failures,
+)
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import (
     ASSERTED,
@@ -16,23 +30,27 @@ from service.startup_log.origins import (
     asserted_part,
     cut_part,
     innermost_part,
+    mentioned_part,
     native_part,
     origin_of,
     own_part,
     owner_of,
     passed_part,
 )
-from service.startup_log.paraphrases import paraphrased_shortage
-from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
-from service.startup_log.sentences import sentences
+from service.startup_log.paraphrases import is_complaint, paraphrased_shortage
+from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
+from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import Described, described
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
     HEADER,
     Frame,
+    calls_below,
     frame_of,
+    frame_of_engine,
     frames_above,
     ignored_by_python,
+    is_source,
     native_frames,
     of_collect_env,
 )
@@ -41,32 +59,18 @@ from service.startup_log.whole_messages import MAX_MESSAGE, full_message, positi
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
-MOST_CHAINED: Final = 16
-"""Exceptions of one chain that are followed."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 CUT: Final = "cut"
 """The same in a table of causes that names one for it."""
+VAGUE: Final = frozenset({"engine_fault"})
+"""Causes that name the place of a fault and not its reason."""
 ANY_FAULT: Final = "ValueError"
 """The class that stands for an exception which the log does not show."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
 """What shows that a text is about a failure."""
-_COMPLAINS: Final = re.compile(
-    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
-    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
-    r"error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|"
-    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
-    re.IGNORECASE,
-)
-"""What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
-_DENIES: Final = re.compile(
-    r"\b(?:no|never|not|without)(?: an?| any)? "
-    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
-    re.IGNORECASE,
-)
-"""What shows that a person's sentence is about no failure."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 HANDLERS: Final = "serving_"
@@ -82,7 +86,6 @@ _OF_PYTHON: Final = (
     (ASSERTED, ""),
 )
 """Words of Python's errors that name a class or a function, with the errors' classes."""
-_CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,14 @@ class Failure:
 
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the root of a failure, or None if the log shows no failure."""
+    found = _root_of(lines)
+    if found is None or found.cause is None or found.cause.name not in VAGUE:
+        return found
+    return _with_reason(found, lines)
+
+
+def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure.
 
     In this order: the first message of a known cause that was raised or logged as an error, since later
@@ -136,15 +147,15 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """
     raised = {each.at: each for each in raised_in(lines)}
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines)
-    known = [each for each in known_words(lines) if each.at in raised or not each.cause.raised]
+    known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     known = [each for each in known if each.at not in other]
-    requests = _requests_beside_failures(known, lines)
+    requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
     raised = {at: each for at, each in raised.items() if at not in other}
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
-    roots = [each for each in raised.values() if not is_wrapper(lines[each.at].text)]
+    roots = [each for each in raised.values() if not (each.is_empty or is_wrapper(lines[each.at].text))]
     weakly = {each.at for each in weak} | requests
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
@@ -156,7 +167,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(root, [*strong, root], raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        found = _of_exception(_last_of_chain(own, lines), lines)
+        found = _of_exception(last_of_chain(own, lines), lines)
         return found if found.cause is not None else _with_title(found, lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
@@ -169,8 +180,13 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         words = found if found.cause is not None else _with_title(found, lines)
     if words is None or (words.paraphrased and words.cause is None):
         # What is left of a traceback says more than a title that only complains.
-        return _cut_off(lines) or words
+        return _cut_off(lines, told=words is not None) or words
     return words
+
+
+def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
+    """Whether words count that are in no exception."""
+    return not known.cause.raised and not is_source(known.at, lines)
 
 
 def _of_part(
@@ -239,12 +255,20 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]
-        if failing or _is_complaint(line, cause):
+        if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
     found = described(sentences(lines))
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)
+
+
+def _with_reason(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure of which the place alone is known with the reason that a person gives for it."""
+    found = described(reasons(sentences(lines)))
+    if found is None or found.cause is None or found.general:
+        return failure
+    return replace(failure, cause=found.cause, paraphrased=True, origin=NOWHERE)
 
 
 def _as_described(found: Described) -> Failure:
@@ -257,39 +281,27 @@ def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words do not say why with the reason that the title of the text names."""
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
-        return failure
+        title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
+        named = mentioned_part(title)
+        return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 
 
-def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
-    """Whether a person says in one sentence that something failed, and why."""
-    if line.level or _DENIES.search(line.text):
-        return False
-    return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
+def _cut_off(lines: Sequence[LogLine], *, told: bool) -> Failure | None:
+    """Return what the frames of a traceback show that was cut off before its exception, else a wrapper.
 
-
-def _requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of refused requests, if the log shows a failure of the engine too."""
-    requests = {each.at for each in known if each.cause.of_request}
-    if not requests:
-        return requests
-    failed = any(not each.cause.weak and not each.cause.of_request for each in known)
-    died = any(words in line.text for line in lines for words in DEATHS)
-    return requests if failed or died else set()
-
-
-def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
-    """Return what the frames of a traceback show that was cut off before its exception, else a wrapper."""
-    at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of(lines[at])), None)
+    ``told``: a person says that something failed, so that warnings count without a traceback too.
+    """
+    at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of_engine(at, lines)), None)
     wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
     warned = next((each for each in known_words(lines, quiet=True) if each.cause.warned), None)
-    if warned is not None and (at is not None or wrapper is not None):
+    if warned is not None and (told or at is not None or wrapper is not None):
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
     if (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
-    frames = frames_above(at + 1, lines)
+    frames = (*calls_below(at, lines), *frames_above(at + 1, lines))
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
@@ -383,14 +395,3 @@ def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> Failure
         or own_part(type_name, frames)
         or innermost_part(type_name, frames)
     )
-
-
-def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
-    """Return the first exception, or the last one that was raised while it was handled."""
-    root = roots[0]
-    for each in roots[1:MOST_CHAINED]:
-        between = lines[root.at + 1 : min(each.at, root.at + 4)]
-        if not any(_CHAINED in line.text for line in between):
-            break
-        root = each
-    return root
