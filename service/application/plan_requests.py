@@ -14,7 +14,6 @@ from service.application.chosen_gpus import chosen_gpus, known_gpu
 from service.application.command_requests import at_its_place, with_gpu_of_command, without_command
 from service.application.errors import InputFault, InvalidRequest
 from service.application.flag_faults import flag_faults
-from service.application.invalid_request import invalid_request
 from service.application.model_reading import read_model
 from service.application.requested_draft import with_draft
 from service.application.requested_model import requested_model
@@ -54,6 +53,9 @@ def read_plan_body(document: object) -> PlanBody:
     try:
         return PlanBody.model_validate(document)
     except ValidationError as error:
+        # Most requests are without a fault, and a command reads one.
+        from service.application.invalid_request import invalid_request  # noqa: PLC0415
+
         raise invalid_request(error.errors(include_url=False), PlanBody) from None
 
 

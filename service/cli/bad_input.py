@@ -10,7 +10,6 @@ import typer
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest
-from service.application.invalid_request import invalid_request
 from service.application.schemas.plan_parameters import PLACES
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
@@ -42,6 +41,8 @@ def exits_on_bad_input() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
+        from service.application.invalid_request import invalid_request  # noqa: PLC0415 - most commands fail not
+
         raise _exit(invalid_request(error.errors(include_url=False))) from None
     except OSError as error:
         typer.echo(str(error), err=True)

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
+from service.startup_log.complaints import is_complaint
+from service.startup_log.engine_errors import ENGINE, engine_error, error_in_text
 from service.startup_log.exceptions import (
     HEADINGS,
     MOST_CHAINED,
@@ -37,10 +38,10 @@ from service.startup_log.origins import (
     owner_of,
     passed_part,
 )
-from service.startup_log.paraphrases import is_complaint, paraphrased_shortage
+from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
 from service.startup_log.sentences import reasons, sentences
-from service.startup_log.symptoms import Described, described
+from service.startup_log.symptoms import Described, cause_of_words, described
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
     HEADER,
@@ -117,6 +118,8 @@ class Failure:
     """Calls of its traceback, the innermost first."""
     request: bool = False
     """The engine logged it while it answered a request."""
+    cut: bool = False
+    """The text ends within its traceback, above the exception."""
 
     @property
     def refused(self) -> bool:
@@ -210,7 +213,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     if found is None:
         return _of_python(lines)
     at, error = found
-    origin = origin_of(error.type, (_frame_of_error(error),))
+    origin = origin_of(error.type, (error.frame,))
     if origin.cause is None:
         return None
     line = lines[at]
@@ -238,10 +241,6 @@ def _of_python(lines: Sequence[LogLine]) -> Failure | None:
             shown = class_in(type_name, words)
             return Failure(shown, words, line.number, origin.cause, {}, origin=origin)
     return None
-
-
-def _frame_of_error(error: EngineError) -> Frame:
-    return Frame(f"{error.package}/{error.file}", error.function)
 
 
 def _in_words(lines: Sequence[LogLine]) -> Failure | None:
@@ -278,7 +277,9 @@ def _as_described(found: Described) -> Failure:
 
 
 def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure whose words do not say why with the reason that the title of the text names."""
+    """Return a failure of unknown words with what these are about, else with what the title names."""
+    if failure.cause is None and failure.type and (about := cause_of_words(failure.message)) is not None:
+        return replace(failure, cause=about, paraphrased=True, follows=False)
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
         title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
@@ -305,7 +306,8 @@ def _cut_off(lines: Sequence[LogLine], *, told: bool) -> Failure | None:
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    return replace(_of_line(wrapper or lines[at], origin), frames=frames)
+    cut = wrapper is None or wrapper.number < lines[at].number
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=cut)
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
@@ -368,7 +370,7 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     origin = _origin_of(root.type, message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
-        raised_at = origin_of(root.type, (_frame_of_error(error), *frames))
+        raised_at = origin_of(root.type, (error.frame, *frames))
         unsure = error.package != ENGINE and error.type in IMPORTS
         source = error.source
         origin = replace(raised_at, cause=None) if unsure else raised_at

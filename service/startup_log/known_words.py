@@ -8,10 +8,11 @@ from itertools import chain, pairwise
 from typing import Final
 
 from service.startup_log.device_errors import device_error
-from service.startup_log.exceptions import QUIET
+from service.startup_log.exceptions import FRAME, QUIET
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import CAUSES, DEATHS, FailureCause
 from service.startup_log.templates import SentenceIndex, without_backticks
+from service.startup_log.tracebacks import is_source
 
 _SENTENCES: Final = tuple(
     (cause, spelling) for cause in CAUSES for template in cause.templates for spelling in template.spellings
@@ -100,6 +101,7 @@ def over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterato
             each
             for each in known_words(pairs)
             if not (each.cause.weak or each.cause.raised or each.cause.of_request)
+            and not (FRAME in lines[each.at].text or is_source(each.at, lines))
             and other.isdisjoint((each.at, each.at + 1))
         )
 

@@ -67,6 +67,8 @@ _REASON: Final = re.compile(
     r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) "
 )
 """What shows that a sentence says why something failed."""
+_LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
+"""The address of a page or a picture, whose words are nobody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,8 @@ def _with_values(lines: Sequence[LogLine]) -> set[int]:
 
 
 def plain_words(text: str) -> str:
-    """Return the words of a text in small letters, each between blanks."""
+    """Return the words of a text in small letters, each between blanks, without the addresses of pages."""
+    text = _LINK.sub(" ", text) if "://" in text else text
     words = (word.strip(".'") for word in _WORD.findall(text.casefold()))
     return f" {' '.join(filter(None, words))} "
 

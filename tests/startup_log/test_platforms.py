@@ -50,7 +50,7 @@ def cause_of(text: str) -> str | None:
         # vllm-project/vllm#4542, a title
         ("[Installation]: vLLM does not work on old CPU", "cpu_without_instructions"),
         # dusty-nv/jetson-containers#800, a title with an abbreviation
-        ("System freezes and reboots while running vLLM Cont. on Jetson Orin Nano", "out_of_host_memory"),
+        ("# System freezes and reboots while running vLLM Cont. on Jetson Orin Nano", "out_of_host_memory"),
         # spark-arena/sparkrun#220: a message over three lines
         (
             "RuntimeError: Assertion error (parser.hpp:69):\nFailed to open: /a/\ndeep_gemm/impls/sm121.cuh",
@@ -160,3 +160,45 @@ def test_a_reason_that_a_person_gives_says_more_than_the_place() -> None:
 
     assert cause_of(raised) == "engine_fault"
     assert cause_of(f"{raised}\n{reason}") not in {"engine_fault", None}
+
+
+def test_the_source_below_a_frame_is_not_said() -> None:
+    """vllm-project/vllm#18916: a line of code has the words of another failure; its own is below."""
+    frame = FRAME.format("_custom_ops.py", 677, "cutlass_scaled_mm")
+    text = f"{frame}    torch.ops._C.cutlass_scaled_mm(out, a, b)\nRuntimeError: Error Internal\n"
+
+    assert cause_of(text) == "quantization_not_supported"
+    assert cause_of("The attribute of torch.ops._C is absent") == "build_does_not_match"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#41848 and #17047, titles
+        ("[Bug]: ValueError when CUDA_VISIBLE_DEVICES is a MIG device UUID", "device_name_not_a_number"),
+        ("[Bug]: ValueError when using Multi-Instance GPU", "device_name_not_a_number"),
+        # vllm-project/vllm#31884 and gpustack/gpustack#6019, titles
+        ("[Bug]: a model on 2 nodes with DP failed zmq.error.ZMQError", "ranks_not_connected"),
+        ("# Multi-node startup failure due to ZMQ port collision", "address_in_use"),
+        # vllm-project/vllm#26769, a title
+        ("[Bug]: failed to start, a worker process dying unexpectedly after loading", "engine_died_serving"),
+        # vllm-project/vllm#43611: a limit of time is no probe of Kubernetes
+        (
+            "# Make the liveness timeout configurable\n\n# raises `DP Coordinator failed to report ZMQ addresses`",
+            "start_timed_out",
+        ),
+        # OpenRLHF/OpenRLHF#741: each clause says one thing
+        ("\u60a8\u597d\n\n重新安装了依赖\uff0c发生了LLMRayActor初始化失败的问题。", "ray_actor_died"),
+        # nlzy/vllm-gfx906#15: a worker that was asked to end says nothing
+        (
+            "(Worker pid=417) SystemExit: \nERROR 07-13 22:37:27 [a.py:135] Worker proc W-3 died unexpectedly, shutting down",
+            "engine_died_serving",
+        ),
+    ],
+)
+def test_what_a_title_says_of_devices_and_ranks(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_a_form_of_collect_env_is_no_complaint() -> None:
+    assert read_log("My setup\n\nGCC version                  : Could not collect\n").failure is None
