@@ -69,6 +69,10 @@ _REASON: Final = re.compile(
 """What shows that a sentence says why something failed."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
+<<<<<<< HEAD
+=======
+_TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
+>>>>>>> main
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             return ()
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
+<<<<<<< HEAD
         whole = text if tags is None else text[tags.end() :]
         parts = (_ENDS if heads else _CLAUSES).split(whole)
         if len(parts) > 1 and len(whole) <= LONGEST_TITLE and (tags is not None or text.startswith("#")):
@@ -132,6 +137,13 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             parts.append(whole)
         for at, each in enumerate(parts):
             title = heads and (not at or each is whole)
+=======
+        said = text if tags is None else text[tags.end() :]
+        # A heading is one sentence, whatever stands in it.
+        headed = heads and (tags is not None or text.startswith("#"))
+        for at, each in enumerate([said] if headed else _ENDS.split(said)):
+            title = heads and not at
+>>>>>>> main
             if title or _is_prose(each):
                 found.append(
                     Sentence(line, plain_words(each[:LONGEST]), each[:LONGEST], title, kinds, of_start)

@@ -191,7 +191,7 @@ def test_the_source_below_a_frame_is_not_said() -> None:
         ("\u60a8\u597d\n\n重新安装了依赖\uff0c发生了LLMRayActor初始化失败的问题。", "ray_actor_died"),
         # nlzy/vllm-gfx906#15: a worker that was asked to end says nothing
         (
-            "(Worker pid=417) SystemExit: \nERROR 07-13 22:37:27 [a.py:135] Worker proc W-3 died unexpectedly",
+            "(W pid=4) SystemExit: \nERROR 07-13 22:37:27 [a.py:1] Worker W died unexpectedly, shutting down",
             "engine_died_serving",
         ),
     ],
