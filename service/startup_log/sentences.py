@@ -20,8 +20,6 @@ MOST_PARAGRAPHS: Final = 1000
 """Paragraphs in which they are looked for."""
 LONGEST: Final = 400
 """Characters of a sentence that are read."""
-LONGEST_TITLE: Final = 200
-"""Characters of a title of several sentences at most."""
 LEAST_WORDS: Final = 4
 """Words of a sentence below the title."""
 _PLAIN: Final = 0.6
@@ -62,17 +60,13 @@ _WORD: Final = re.compile(
 _LOWER: Final = re.compile(r"[A-Za-z][a-z']{0,24}[,.:;!?)]{0,3}")
 _OF_LANGUAGE: Final = 0.4
 """Share that are words of a language; the others can be names, marked code and abbreviations."""
-_TYPED: Final = re.compile(r"[(`'\"*]{0,3}[A-Za-z][A-Za-z'-]{0,30}[`'\"*,.:;!?)]{0,4}")
+_TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
 _REASON: Final = re.compile(
     r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) "
 )
 """What shows that a sentence says why something failed."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
-<<<<<<< HEAD
-=======
-_TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
->>>>>>> main
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +123,11 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             return ()
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
-<<<<<<< HEAD
-        whole = text if tags is None else text[tags.end() :]
-        parts = (_ENDS if heads else _CLAUSES).split(whole)
-        if len(parts) > 1 and len(whole) <= LONGEST_TITLE and (tags is not None or text.startswith("#")):
-            # A full stop in a heading ends an abbreviation or a first half; both halves are the title.
-            parts.append(whole)
-        for at, each in enumerate(parts):
-            title = heads and (not at or each is whole)
-=======
         said = text if tags is None else text[tags.end() :]
         # A heading is one sentence, whatever stands in it.
         headed = heads and (tags is not None or text.startswith("#"))
-        for at, each in enumerate([said] if headed else _ENDS.split(said)):
+        for at, each in enumerate([said] if headed else (_ENDS if heads else _CLAUSES).split(said)):
             title = heads and not at
->>>>>>> main
             if title or _is_prose(each):
                 found.append(
                     Sentence(line, plain_words(each[:LONGEST]), each[:LONGEST], title, kinds, of_start)
