@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.complaints import is_complaint
+from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import ENGINE, engine_error, error_in_text
 from service.startup_log.exceptions import (
     HEADINGS,
@@ -29,7 +30,6 @@ from service.startup_log.origins import (
     NOWHERE,
     FailureOrigin,
     asserted_part,
-    cut_part,
     innermost_part,
     mentioned_part,
     native_part,
@@ -46,9 +46,7 @@ from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
     HEADER,
     Frame,
-    calls_below,
     frame_of,
-    frame_of_engine,
     frames_above,
     ignored_by_python,
     is_source,
@@ -62,12 +60,8 @@ _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.pros
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
-CUT: Final = "cut"
-"""The same in a table of causes that names one for it."""
 VAGUE: Final = frozenset({"engine_fault"})
 """Causes that name the place of a fault and not its reason."""
-ANY_FAULT: Final = "ValueError"
-"""The class that stands for an exception which the log does not show."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
@@ -181,9 +175,11 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     if words is None and roots:
         found = _of_exception(roots[0], lines)
         words = found if found.cause is not None else _with_title(found, lines)
-    if words is None or (words.paraphrased and words.cause is None):
+    if words is None or (words.paraphrased and (words.cause is None or words.follows)):
         # What is left of a traceback says more than a title that only complains.
-        return _cut_off(lines, told=words is not None) or words
+        left = _cut_off(lines, told=words is not None)
+        known = left is not None and left.cause is not None
+        return left if known or words is None or (words.cause is None and left is not None) else words
     return words
 
 
@@ -293,19 +289,17 @@ def _cut_off(lines: Sequence[LogLine], *, told: bool) -> Failure | None:
 
     ``told``: a person says that something failed, so that warnings count without a traceback too.
     """
-    at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of_engine(at, lines)), None)
+    at = last_frame(lines)
     wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
-    warned = next((each for each in known_words(lines, quiet=True) if each.cause.warned), None)
+    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
+    warned = next((each for each in quiet if each.cause.warned), None)
     if warned is not None and (told or at is not None or wrapper is not None):
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
     if (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
-    frames = (*calls_below(at, lines), *frames_above(at + 1, lines))
-    # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
-    origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
-    origin = origin or FailureOrigin(origin_of("", frames).part, None)
+    origin, frames = where_cut(at, lines)
     cut = wrapper is None or wrapper.number < lines[at].number
     return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=cut)
 

@@ -138,7 +138,7 @@ def test_a_warning_explains_what_a_person_only_complains_of() -> None:
             "kv_connector_failed",
         ),
         ("[Bug]: KeyError in GPUModelRunner after a while", "engine_fault"),
-        ("[Bug]: it dies in my_connector", "engine_died_serving"),
+        ("[Bug]: it dies in my_module", "engine_died_serving"),
     ],
 )
 def test_a_title_can_name_the_code_that_failed(title: str, cause: str) -> None:
@@ -202,3 +202,45 @@ def test_what_a_title_says_of_devices_and_ranks(text: str, cause: str) -> None:
 
 def test_a_form_of_collect_env_is_no_complaint() -> None:
     assert read_log("My setup\n\nGCC version                  : Could not collect\n").failure is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#6145: executor/multiproc_worker_utils.py of 0.5
+        ("ERROR 07-04 23:20:01 a.py:1] Worker W pid 3283517 died, exit code: -15", "engine_died_serving"),
+        # vllm-project/vllm#25368 and #7699, titles without a reason
+        ("[Bug]: vLLM Worker Process Crash with Qwen3-Next when enabling it", "engine_died_serving"),
+        ("[Bug]: vLLM inconsistently crashes on startup for multinode cluster", "engine_died_serving"),
+        ("vLLM pod crashed after helm chart installation", "crash_loop"),
+        # vllm-project/vllm#18362: the store by which ranks meet
+        ("The server alternates between errors: [c10d] TCP client failed to connect", "ranks_not_connected"),
+        # TheTom/vllm-swift#10
+        ("# MLX error: Failed to load the default metallib. It is not supported", "apple_not_supported"),
+        # LMCache/LMCache#779: an adapter of another kind than LoRA's
+        ("# It crashes during KV cache storage, the LMCache adapter fails", "kv_connector_failed"),
+        # vllm-project/vllm#39863: a server that answers health checks is no probe that fails
+        ("# Its core hangs while the server still responds to health checks", "worker_hangs"),
+    ],
+)
+def test_what_dies_without_a_reason_is_told_apart(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_the_traceback_of_a_worker_says_more_than_the_core_s() -> None:
+    """vllm-project/vllm#15255: both are cut, and the core only waits for the worker."""
+    worker = FRAME.format("distributed/communication_op.py", 19, "tensor_model_parallel_all_gather")
+    core = FRAME.format("v1/engine/core.py", 62, "__init__")
+
+    assert (
+        cause_of(f"{worker}EngineCore hit an exception: Traceback (most recent call last):\n{core}") == "nccl"
+    )
+
+
+def test_what_nccl_looks_for_is_no_failure() -> None:
+    """vllm-project/vllm#12292: NCCL tells of a plugin that few have, and goes on."""
+    line = (
+        "INFO 01-21 17:23:12 a.py:63] NCCL INFO NET/Plugin : libnccl-net.so: cannot open shared object file"
+    )
+
+    assert cause_of(f"# It gets stuck during startup\n\n{line}\n") == "worker_hangs"
