@@ -141,6 +141,8 @@ class PlanRequest:
     """Ids of checkpoints of the same model with quantized weights, as far as they are known."""
     unbundled: frozenset[str] = frozenset()
     """Those of them whose configs are not bundled."""
+    bundled_siblings: tuple[Model, ...] = ()
+    """The others, read."""
     calibration: Calibration = NOTHING_LEARNED
     """What real GPUs measured, to correct estimates."""
     command: CommandReading | None = field(default=None, compare=False)

@@ -349,7 +349,7 @@ def test_levers_are_answered_where_they_are_asked_for(client: TestClient) -> Non
 
 def test_a_table_tells_levers_and_waste(client: TestClient) -> None:
     text = client.get("/plan", params={**GEMMA_QUERY, "include": "levers", "format": "table"}).text
-    assert "Single changes, the least published loss of quality first; of equal loss by gain:" in " ".join(
+    assert "Changes that give more, in the order to try them: what costs nothing first," in " ".join(
         text.split()
     )
     assert "% wasted" in text
