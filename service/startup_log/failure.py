@@ -178,8 +178,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     if words is None or (words.paraphrased and (words.cause is None or words.follows)):
         # What is left of a traceback says more than a title that only complains.
         left = _cut_off(lines, told=words is not None)
-        known = left is not None and left.cause is not None
-        return left if known or words is None or (words.cause is None and left is not None) else words
+        shows = left is not None and (left.cause is not None or words is None or words.cause is None)
+        return left if shows else words
     return words
 
 
