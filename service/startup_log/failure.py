@@ -177,7 +177,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         words = found if found.cause is not None else _with_title(found, lines)
     if words is None or (words.paraphrased and (words.cause is None or words.follows)):
         # What is left of a traceback says more than a title that only complains.
-        left = _cut_off(lines, told=words is not None)
+        left = _cut_off(lines, complains=words is not None)
         shows = left is not None and (left.cause is not None or words is None or words.cause is None)
         return left if shows else words
     return words
@@ -284,16 +284,16 @@ def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 
 
-def _cut_off(lines: Sequence[LogLine], *, told: bool) -> Failure | None:
+def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     """Return what the frames of a traceback show that was cut off before its exception, else a wrapper.
 
-    ``told``: a person says that something failed, so that warnings count without a traceback too.
+    ``complains``: a person says that something failed, so that warnings count without a traceback too.
     """
     at = last_frame(lines)
     wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
     quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
     warned = next((each for each in quiet if each.cause.warned), None)
-    if warned is not None and (told or at is not None or wrapper is not None):
+    if warned is not None and (complains or at is not None or wrapper is not None):
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
