@@ -60,8 +60,8 @@ _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.pros
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
-VAGUE: Final = frozenset({"engine_fault"})
-"""Causes that name the place of a fault and not its reason."""
+FAULT: Final = "engine_fault"
+"""The cause of what the engine's own code does not expect: it names the place and not the reason."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
@@ -129,7 +129,7 @@ class Failure:
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     found = _root_of(lines)
-    if found is None or found.cause is None or found.cause.name not in VAGUE:
+    if found is None or found.cause is None or found.cause.name != FAULT:
         return found
     return _with_reason(found, lines)
 
@@ -164,8 +164,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(root, [*strong, root], raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        found = _of_exception(last_of_chain(own, lines), lines)
-        return found if found.cause is not None else _with_title(found, lines)
+        return _explained(_of_exception(last_of_chain(own, lines), lines), lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
@@ -173,8 +172,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
     if words is None and roots:
-        found = _of_exception(roots[0], lines)
-        words = found if found.cause is not None else _with_title(found, lines)
+        words = _explained(_of_exception(roots[0], lines), lines)
     if words is None or (words.paraphrased and (words.cause is None or words.follows)):
         # What is left of a traceback says more than a title that only complains.
         left = _cut_off(lines, complains=words is not None)
@@ -272,10 +270,17 @@ def _as_described(found: Described) -> Failure:
     return Failure("", message, line.number, found.cause, {}, paraphrased=True, follows=found.general)
 
 
-def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure of unknown words with what these are about, else with what the title names."""
-    if failure.cause is None and failure.type and (about := cause_of_words(failure.message)) is not None:
+def _explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure, where its place does not say why, with what its words or the title are about."""
+    vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
+    about = cause_of_words(failure.message) if vague and failure.type else None
+    if about is not None:
         return replace(failure, cause=about, paraphrased=True, follows=False)
+    return _with_title(failure, lines) if failure.cause is None else failure
+
+
+def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure whose words do not say why with the reason that the title of the text names."""
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
         title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
@@ -290,18 +295,19 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     ``complains``: a person says that something failed, so that warnings count without a traceback too.
     """
     at = last_frame(lines)
-    wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
+    texts = ["" if line.level in QUIET else line.text for line in lines]
+    wrapper = next((lines[each] for each, _ in lines_containing(texts, WRAPPERS)), None)
     quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
     warned = next((each for each in quiet if each.cause.warned), None)
     if warned is not None and (complains or at is not None or wrapper is not None):
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
-    if (raised := raised_by_source(at, lines)) is not None:
+    below = wrapper is not None and wrapper.number > lines[at].number
+    if not below and (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
     origin, frames = where_cut(at, lines)
-    cut = wrapper is None or wrapper.number < lines[at].number
-    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=cut)
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=not below)
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
