@@ -45,8 +45,10 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         return " ".join(words if request.is_survey else (*words, *_siblings(request)))
     if not best.may_serve:
         return f"No candidate is recommended: {best.doubts[0]}"
-    parts = (_purpose(best, asked), *(() if request.is_survey else _more(candidates, asked, request, count)))
-    return " ".join(parts)
+    words = [_purpose(best, asked)]
+    if not request.is_survey:
+        words += (*_capacity(best, asked), *_more(candidates, asked, request, count))
+    return " ".join(words)
 
 
 def _more(
@@ -86,7 +88,13 @@ def _purpose(best: Candidate, asked: Asked) -> str:
         case Objective.BALANCED:
             words = _step_words(best, asked)
             way = words.format(length=length_of(best), cache=cache)
-            return f"{_gpus(best)}{served}: {way}. {_holds(best, names_length='{length' in words)}"
+            return f"{_gpus(best)}{served}: {way}."
+
+
+def _capacity(best: Candidate, asked: Asked) -> Iterator[str]:
+    """Yield how much the cache holds, where the reason is the step and not the cache."""
+    if asked.objective is Objective.BALANCED and not best.caches_nothing:
+        yield _holds(best, names_length="{length" in _step_words(best, asked))
 
 
 def _step_words(best: Candidate, asked: Asked) -> str:

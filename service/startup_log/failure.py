@@ -31,6 +31,7 @@ from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
     HEADER,
     Frame,
+    frame_at,
     frame_of,
     frames_above,
     ignored_by_python,
@@ -48,6 +49,8 @@ ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 CUT: Final = "cut"
 """The same in a table of causes that names one for it."""
+FAULT: Final = "engine_fault"
+"""The cause of what the engine's own code does not expect."""
 ANY_FAULT: Final = "ValueError"
 """The class that stands for an exception which the log does not show."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
@@ -145,8 +148,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(root, [*strong, root], raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        found = _of_exception(_last_of_chain(own, lines), lines)
-        return found if found.cause is not None else _with_title(found, lines)
+        return _explained(_of_exception(_last_of_chain(own, lines), lines), lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
@@ -154,8 +156,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
     if words is None and roots:
-        found = _of_exception(roots[0], lines)
-        words = found if found.cause is not None else _with_title(found, lines)
+        words = _explained(_of_exception(roots[0], lines), lines)
     if words is None or (words.paraphrased and words.cause is None):
         # What is left of a traceback says more than a title that only complains.
         return _cut_off(lines) or words
@@ -242,10 +243,17 @@ def _as_described(found: Described) -> Failure:
     return Failure("", message, line.number, found.cause, {}, paraphrased=True, follows=found.general)
 
 
-def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure of unknown words with what these are about, else with what the title names."""
-    if failure.cause is None and failure.type and (about := cause_of_words(failure.message)) is not None:
+def _explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure, where its place does not say why, with what its words or the title are about."""
+    vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
+    about = cause_of_words(failure.message) if vague and failure.type else None
+    if about is not None:
         return replace(failure, cause=about, paraphrased=True, follows=False)
+    return _with_title(failure, lines) if failure.cause is None else failure
+
+
+def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure whose words do not say why with the reason that the title of the text names."""
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
         return failure
@@ -264,21 +272,22 @@ def _requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLi
 
 def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     """Return what the frames of a traceback show that was cut off before its exception, else a wrapper."""
-    at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of(lines[at])), None)
-    wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
+    at = next((at for at in range(len(lines) - 1, -1, -1) if frame_at(at, lines)), None)
+    texts = ["" if line.level in QUIET else line.text for line in lines]
+    wrapper = next((lines[each] for each, _ in lines_containing(texts, WRAPPERS)), None)
     warned = next((each for each in known_words(lines, quiet=True) if each.cause.warned), None)
     if warned is not None and (at is not None or wrapper is not None):
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
-    if (raised := raised_by_source(at, lines)) is not None:
+    below = wrapper is not None and wrapper.number > lines[at].number
+    if not below and (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
     frames = frames_above(at + 1, lines)
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    cut = wrapper is None or wrapper.number < lines[at].number
-    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=cut)
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=not below)
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:

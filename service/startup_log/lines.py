@@ -1,7 +1,7 @@
 """Splits a log into lines: bounded in number and length, printable, and without secrets."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 from itertools import islice
@@ -89,7 +89,18 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
         for part in text.splitlines() or ("",)
         for piece in _pieces(part)
     )
-    return tuple(_line(number, text) for number, text in islice(drawn, MAX_LINES))
+    return tuple(_read(islice(drawn, MAX_LINES)))
+
+
+def _read(numbered: Iterable[tuple[int, str]]) -> Iterator[LogLine]:
+    """Yield the lines, cleaned; those that ranks and progress bars repeat are cleaned once."""
+    known: dict[str, LogLine] = {}
+    for number, text in numbered:
+        line = known.get(text)
+        if line is None:
+            line = known[text] = _line(number, text)
+        same = line.number == number
+        yield line if same else LogLine(number, line.text, line.origin, line.level, line.time)
 
 
 def _numbered(log: str) -> Sequence[tuple[int, str]]:

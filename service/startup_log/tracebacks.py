@@ -123,6 +123,11 @@ def frames_above(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     return tuple(_frames(at, lines))
 
 
+def frame_at(at: int, lines: Sequence[LogLine]) -> Frame | None:
+    """Return the frame on a line, in a box too."""
+    return frame_of(lines[at]) or _frame_in_box(at, lines)
+
+
 def _frame_in_box(at: int, lines: Sequence[LogLine]) -> Frame | None:
     """Return the frame in a box of Rich, whose path can begin on the line above."""
     found = _BOXED.search(lines[at].text) if "\u2502" in lines[at].text else None
@@ -138,7 +143,7 @@ def _frames(at: int, lines: Sequence[LogLine]) -> Iterator[Frame]:
         line = lines[each]
         if HEADER in line.text and count:
             return
-        frame = frame_of(line) or _frame_in_box(each, lines)
+        frame = frame_at(each, lines)
         if frame is not None:
             yield frame
             count += 1
