@@ -273,7 +273,10 @@ class GpuPlan:
     @property
     def verdict(self) -> Verdict:
         """The verdict of its best candidate."""
-        return min((each.verdict for each in self.candidates), key=VERDICTS.index, default=Verdict.REFUSED)
+        for verdict in VERDICTS:
+            if any(each.verdict is verdict for each in self.candidates):
+                return verdict
+        return Verdict.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
