@@ -475,8 +475,8 @@ def test_prompts_longer_than_the_context_are_told_with_the_flags_that_take_them(
     """By hand: 128,000 tokens need 32 steps of 4,096, which are 3.2 times the 40,960 of the config."""
     line = shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --format table")
     _, told, _ = _run(*line, "--gpu", "h200,h100")
-    flags = next(each for each in told.splitlines() if each.startswith("'{"))
-    overrides = json.loads(shlex.split(flags)[0].rstrip(","))
+    flags = next(each for each in told.splitlines() if "'{" in each)
+    overrides = json.loads(shlex.split(flags[flags.index("'{") :])[0].rstrip(","))
     code, out, _ = _run(
         *shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --gpu h200 --max-model-len 131072"),
         "--hf-overrides",
