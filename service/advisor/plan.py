@@ -57,6 +57,7 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
         workload=request.workload,
         checkpoints=tuple(_checkpoints(request)),
         counts=counts,
+        whole_catalog=request.whole_catalog,
     )
 
 
