@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.startup_log.lines import LogLine
+from service.startup_log.tracebacks import BELOW_A_FRAME
 
 QUIET: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 """Levels of lines that report no failure."""
@@ -33,8 +34,6 @@ _RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
 """The source of a statement that raises an exception."""
 _ASSERTS: Final = re.compile(r"^assert \S.{0,400}")
 """The source of a check, which is the last of a traceback only where it does not hold."""
-BELOW_A_FRAME: Final = 3
-"""Lines below a frame in which its source stands."""
 FRAMES_ABOVE: Final = 4
 """Lines above the end of a traceback in which its last frame stands."""
 

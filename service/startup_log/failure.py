@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.complaints import is_complaint
+from service.startup_log.cut_tracebacks import calls_left, origin_of_cut
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, raised_by_source, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
@@ -15,7 +16,6 @@ from service.startup_log.origins import (
     NOWHERE,
     FailureOrigin,
     asserted_part,
-    cut_part,
     innermost_part,
     native_part,
     origin_of,
@@ -47,12 +47,8 @@ MOST_CHAINED: Final = 16
 """Exceptions of one chain that are followed."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
-CUT: Final = "cut"
-"""The same in a table of causes that names one for it."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect."""
-ANY_FAULT: Final = "ValueError"
-"""The class that stands for an exception which the log does not show."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
@@ -153,14 +149,23 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
         return _with_title(found, lines)
+    return _of_people(roots, lines)
+
+
+def _of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or what is left of a traceback that says more."""
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
     if words is None and roots:
         words = _explained(_of_exception(roots[0], lines), lines)
-    if words is None or (words.paraphrased and words.cause is None):
-        # What is left of a traceback says more than a title that only complains.
-        return _cut_off(lines) or words
-    return words
+    if words is not None and not words.paraphrased:
+        return words
+    # What is left of a traceback says more than a title that only complains, and than prose that has a cause.
+    left = _cut_off(lines)
+    if words is None or words.cause is None:
+        return left or words
+    heads = words.line <= next((line.number for line in lines if line.text), 0)
+    return left if left is not None and left.cause is not None and not heads else words
 
 
 def _of_part(
@@ -283,10 +288,8 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     below = wrapper is not None and wrapper.number > lines[at].number
     if not below and (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
-    frames = frames_above(at + 1, lines)
-    # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
-    origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
-    origin = origin or FailureOrigin(origin_of("", frames).part, None)
+    frames = calls_left(at, lines)
+    origin = origin_of_cut(frames)
     return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=not below)
 
 

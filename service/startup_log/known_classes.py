@@ -36,6 +36,12 @@ def places_named(message: str) -> Sequence[str]:
     return ()
 
 
+def file_of(name: str) -> str:
+    """Return the path of the one file that defines a class or a function; empty for an unknown name."""
+    files = _files().get(name, ())
+    return files[0] if len(files) == 1 else ""
+
+
 def is_model_type(message: str) -> bool:
     """Whether the message of a KeyError is a model type that releases of transformers know."""
     found = _KEY.match(message)

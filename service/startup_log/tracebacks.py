@@ -41,6 +41,20 @@ class Frame:
     """Empty where the line was cut."""
 
 
+_CALLS: Final = re.compile(r"\b([A-Za-z_]\w{2,120})\(", re.ASCII)
+"""A call in the source below a frame."""
+BELOW_A_FRAME: Final = 3
+"""Lines below a frame in which its source stands."""
+
+
+def call_below(at: int, lines: Sequence[LogLine]) -> str:
+    """Return the name of what the source below a frame calls; empty where the text ends before it."""
+    for line in lines[at + 1 : at + 1 + BELOW_A_FRAME]:
+        if (found := _CALLS.search(line.text)) is not None:
+            return found[1]
+    return ""
+
+
 _COLLECT_ENV: Final = "collect_env.py"
 """The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
 
