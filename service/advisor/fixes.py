@@ -78,7 +78,10 @@ def grid_with_fixes(
     request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: EngineSteps
 ) -> list[Candidate]:
     """Return the same for each flags of a grid."""
-    return [_with_fixes_of(request, each, gpu, steps) for each in dry_runs(request, asked, gpu, steps)]
+    found = dry_runs(request, asked, gpu, steps)
+    if request.is_survey:
+        return found
+    return [_with_fixes_of(request, each, gpu, steps) for each in found]
 
 
 def _with_fixes_of(request: PlanRequest, candidate: Candidate, gpu: GpuType, steps: EngineSteps) -> Candidate:

@@ -135,6 +135,8 @@ class PlanRequest:
     counts: tuple[int | None, ...] = ()
     """How many GPUs of each type there are, in the order of ``gpus``; ``None`` where that is not
     given. Empty where it is given of none."""
+    whole_catalog: bool = False
+    """No GPU types are named, so that all are planned."""
     prices: PriceList = BUNDLED
     """What an hour of a GPU costs."""
     siblings: tuple[str, ...] = ()

@@ -273,7 +273,10 @@ class GpuPlan:
     @property
     def verdict(self) -> Verdict:
         """The verdict of its best candidate."""
-        return min((each.verdict for each in self.candidates), key=VERDICTS.index, default=Verdict.REFUSED)
+        for verdict in VERDICTS:
+            if any(each.verdict is verdict for each in self.candidates):
+                return verdict
+        return Verdict.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,3 +375,5 @@ class Plan:
     """Of the request."""
     counts: Counts = Counts(0, 0, 0, 0, None, None)
     """The verdict as numbers."""
+    whole_catalog: bool = False
+    """No GPU types were named, so all were planned."""

@@ -103,6 +103,7 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
         prices=_prices(body, services),
         with_levers="levers" in body.include,
         counts=counts,
+        whole_catalog=body.gpus is None,
         search=body.search,
     )
 

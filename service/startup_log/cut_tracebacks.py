@@ -1,49 +1,51 @@
-"""Says what failed where a traceback was cut off before its exception, by the calls that are left."""
+"""Says what the calls of a traceback show that was cut off before its exception."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from service.startup_log.engine_errors import EngineError, errors_of_check
-from service.startup_log.known_classes import file_of
 from service.startup_log.known_words import known_words
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import FailureOrigin, cut_part, origin_of, passed_part
 from service.startup_log.phrases import FailureCause
-from service.startup_log.tracebacks import Frame, call_below, frames_above
+from service.startup_log.tracebacks import HEADER, NEAR, Frame, calls_below, frame_of_engine, frames_above
 
 CUT: Final = "cut"
-"""Stands for the class of the exception in a table of causes that names one for it."""
+"""Stands in a table of causes for an exception that was cut off."""
 ANY_FAULT: Final = "ValueError"
 """The class that stands for an exception which the log does not show."""
 SOME: Final = "1"
 """A value in a message of which only the fixed parts are known."""
+MOST_ENDS: Final = 8
+"""Tracebacks whose last calls are looked at."""
 
 
-def calls_left(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
-    """Return the frames down to a line, the innermost first, and the call that the source below it shows."""
-    frames = frames_above(at + 1, lines)
-    call = call_below(at, lines)
-    return (Frame(file_of(call) or frames[0].path, call), *frames) if call and frames else frames
+def last_frame(lines: Sequence[LogLine]) -> int | None:
+    """Return the position of the last frame of the engine; ``None`` without any."""
+    return next((at for at in range(len(lines) - 1, -1, -1) if frame_of_engine(at, lines)), None)
 
 
-def origin_of_cut(frames: Sequence[Frame]) -> FailureOrigin:
-    """Return what failed, where only one thing can fail in the calls that are left, else only the part.
+def where_cut(last: int, lines: Sequence[LogLine]) -> tuple[FailureOrigin, tuple[Frame, ...]]:
+    """Return the origin that the last calls show, with these: of the first traceback that shows one.
 
+    Several processes write theirs: that of a worker says more than that of the core which waits for it.
     Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     """
-    origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
-    if origin is not None:
-        return origin
-    part = origin_of("", frames).part
-    causes = {each.name: each for frame in frames[:2] for each in _causes_of_check(frame)}
-    return FailureOrigin(part, next(iter(causes.values())) if len(causes) == 1 else None)
+    frames: tuple[Frame, ...] = ()
+    for at in (*islice(_ends(last, lines), MOST_ENDS), last):
+        frames = (*calls_below(at, lines), *frames_above(at + 1, lines))
+        found = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
+        if found is not None:
+            return found, frames
+    return FailureOrigin(origin_of("", frames).part, _of_checks(frames)), frames
 
 
-def _causes_of_check(frame: Frame) -> list[FailureCause]:
-    """Return the causes of all errors that one check of the engine raises; none for any other function."""
-    errors = errors_of_check(frame.function)
-    causes = [_cause_of(each) for each in errors]
-    return [each for each in causes if each is not None] if all(causes) else []
+def _of_checks(frames: Sequence[Frame]) -> FailureCause | None:
+    """Return the cause of all errors of the check in which a traceback ends, or which its source calls."""
+    causes = [_cause_of(error) for frame in frames[:NEAR] for error in errors_of_check(frame.function)]
+    names = {"" if each is None else each.name for each in causes}
+    return causes[0] if len(names) == 1 else None
 
 
 def _cause_of(error: EngineError) -> FailureCause | None:
@@ -51,3 +53,14 @@ def _cause_of(error: EngineError) -> FailureCause | None:
     if said is not None and not said.cause.weak and not said.cause.parts:
         return said.cause
     return origin_of(error.type, (Frame(f"{error.package}/{error.file}", error.function),)).cause
+
+
+def _ends(last: int, lines: Sequence[LogLine]) -> Iterator[int]:
+    """Yield the position of the last frame of each traceback that another one follows."""
+    end: int | None = None
+    for at in range(last + 1):
+        if end is not None and HEADER in lines[at].text:
+            yield end
+            end = None
+        elif frame_of_engine(at, lines):
+            end = at

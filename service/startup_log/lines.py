@@ -39,10 +39,11 @@ _TIME: Final = re.compile(r" {1,4}(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?!\d)")
 """What follows a level; programs around the engine write the year and thousandths too."""
 _GROUP: Final = r"\([A-Za-z0-9_:.,=/@ -]{1,80}\)"
 _PROCESS: Final = re.compile(
-    r"^\s{0,8}(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
+    r"^\s{0,8}(?:\d{4}-\d\d-\d\d(?:T[\d:]{8}\.\d{6,9}Z | [\d:.]{8,18} \| ))?"
+    r"(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
     rf"(?:{_GROUP} ){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
 )
-"""Compose's service, tags in brackets, processes in parentheses, and a rank."""
+"""Docker's or a collector's time, Compose's service, tags in brackets, processes in parentheses, a rank."""
 _IN_PROSE: Final = re.compile(
     r"(?i)((?:(?:api|access|secret|private)[-_]?keys?|token|passwd|password|secret|credentials?)\s)"
     r"[^\s'\",\]})]{4,4096}"

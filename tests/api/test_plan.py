@@ -211,7 +211,7 @@ WORKLOAD = {"prompt_tokens": 8000, "output_tokens": 1000, "concurrent_requests":
 
 @pytest.mark.parametrize("model", ["google/gemma-4-31B-it", "Qwen/Qwen3-32B", "deepseek-ai/DeepSeek-V3"])
 @pytest.mark.parametrize(
-    ("more", "limit"), [({}, 100_000), ({"workload": WORKLOAD}, 150_000)], ids=["", "workload"]
+    ("more", "limit"), [({}, 100_000), ({"workload": WORKLOAD}, 100_000)], ids=["", "workload"]
 )
 def test_an_answer_is_small_unless_more_is_included(
     model: str, more: dict[str, Any], limit: int, client: TestClient
