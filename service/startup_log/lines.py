@@ -39,10 +39,11 @@ _TIME: Final = re.compile(r" {1,4}(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?!\d)")
 """What follows a level; programs around the engine write the year and thousandths too."""
 _GROUP: Final = r"\([A-Za-z0-9_:.,=/@ -]{1,80}\)"
 _PROCESS: Final = re.compile(
-    r"^\s{0,8}(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
+    r"^\s{0,8}(?:\d{4}-\d\d-\d\d(?:T[\d:]{8}\.\d{6,9}Z | [\d:.]{8,18} \| ))?"
+    r"(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
     rf"(?:{_GROUP} ){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
 )
-"""Compose's service, tags in brackets, processes in parentheses, and a rank."""
+"""Docker's or a collector's time, Compose's service, tags in brackets, processes in parentheses, a rank."""
 _IN_PROSE: Final = re.compile(
     r"(?i)((?:(?:api|access|secret|private)[-_]?keys?|token|passwd|password|secret|credentials?)\s)"
     r"[^\s'\",\]})]{4,4096}"
@@ -149,9 +150,9 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _line(number: int, text: str) -> LogLine:
     text = clean(text[:MAX_LINE])
-    origin = _ORIGIN.search(text)
-    level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
     heading = text.startswith(_HEADINGS)
+    origin = None if heading else _ORIGIN.search(text)
+    level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
     named = "" if heading else level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
     timed = None if level is None else _TIME.match(text, level.end())
     time = "" if timed is None else timed[1]
