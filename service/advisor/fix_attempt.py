@@ -87,10 +87,12 @@ def longest_length(
         or not reads_length(whole.start.architecture)
     ):
         return first
-    lengths = range(LENGTH_STEP, whole.start.engine_config.max_model_len, LENGTH_STEP)
+    next_step = (first // LENGTH_STEP + 1) * LENGTH_STEP
+    longer = range(next_step, whole.start.engine_config.max_model_len, LENGTH_STEP)
     # A longer context needs more and leaves no more: those that fit are all below those that do not.
-    fitting = bisect_left(lengths, x=True, key=lambda length: held(length) < length)
-    return max(first, fitting * LENGTH_STEP)
+    if not longer or held(longer[0]) < longer[0]:
+        return first
+    return longer[bisect_left(longer, x=True, lo=1, key=lambda length: held(length) < length) - 1]
 
 
 def sure(available: Estimate) -> int:

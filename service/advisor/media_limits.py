@@ -1,4 +1,4 @@
-"""Fewer images and videos in a prompt: what is not served is not profiled, and leaves memory for the cache."""
+"""Fewer images and videos in a prompt: what is not served is not profiled, so the cache has more memory."""
 
 import shlex
 from collections.abc import Iterator
