@@ -167,8 +167,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         return _explained(_of_exception(last_of_chain(own, lines), lines), lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
-        found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
-        return _with_title(found, lines)
+        best = next((each for each in weak if each.cause.type), weak[0])
+        return _with_title(replace(_of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
     if words is None and roots:

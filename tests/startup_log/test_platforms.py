@@ -244,3 +244,53 @@ def test_what_nccl_looks_for_is_no_failure() -> None:
     )
 
     assert cause_of(f"# It gets stuck during startup\n\n{line}\n") == "worker_hangs"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # ai-dynamo/dynamo#1188, #851, #429 and #3493: services beside the engine
+        (
+            "ERROR x: Application shutdown with error: Failed to connect to etcd server",
+            "companion_not_reached",
+        ),
+        ("nats.js.errors.ServiceUnavailableError: nats: ServiceUnavailable", "companion_not_reached"),
+        ("[BUG]: ETCD lease lost, leading to a series of events", "companion_not_reached"),
+        # vllm-project/vllm#35789 and #10556
+        ("# CPU OMP thread autobind fails with few local ranks", "processor_binding"),
+        ("AssertionError: Not enough allowed NUMA nodes to bind threads of 4", "processor_binding"),
+        # openai/harmony#38, vllm-project/vllm#46464 and #57099
+        ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "harmony_not_parsed"),
+        ("# [Bug]: Encountered `openai_harmony.HarmonyError` when using it", "harmony_not_parsed"),
+        # vllm-project/vllm#12332: mistral-common's classes of refused messages
+        (
+            "mistral_common.exceptions.InvalidFunctionCallException: Tool call id was x but must be",
+            "messages_refused",
+        ),
+        # vllm-project/vllm#43995: JSON of a tool call is no file of the model
+        (
+            "A tool call that holds no JSON crashes the tokenizer tool parser with a JSONDecodeError.",
+            "tool_call_not_parsed",
+        ),
+        # ROCm/ROCm#6630: the driver's own words
+        ("amdgpu 0000:07:00.0: [gfxhub] page fault (src_id:0 ring:24)", "rocm_fault"),
+        # vllm-project/vllm#13309
+        ("# Segment fault when loading a model on several GPUs", "process_killed"),
+        # llm-d/llm-d#1430: an image's user that may not write, which the kubelet repeats
+        (
+            "# It is in CrashLoopBackOff\n\nPermissionError: [Errno 13] Permission denied: '/.config'",
+            "file_not_accessible",
+        ),
+        # ai-dynamo/dynamo#13040
+        ("A pod with another UID cannot create $HOME/.triton, it aborts with EACCES.", "file_not_accessible"),
+    ],
+)
+def test_companions_of_the_engine_and_refused_writes_are_named(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_nvidia_s_dynamo_is_no_compiler() -> None:
+    """ai-dynamo/dynamo#504: a server of that name, not torch's compiler."""
+    found = failure_of("# An error handler was invoked when dynamo server is closed by ctrl+c")
+
+    assert found.cause is None or found.cause.name != "compile_failed"
