@@ -129,9 +129,10 @@ class Failure:
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     found = _root_of(lines)
-    if found is None or found.cause is None or found.cause.name != FAULT:
+    if found is None or found.cause is None:
         return found
-    return _with_reason(found, lines)
+    vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
+    return _with_reason(found, lines) if vague else found
 
 
 def _root_of(lines: Sequence[LogLine]) -> Failure | None:
@@ -311,10 +312,9 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
-    words = line.text[:MAX_MESSAGE]
     return Failure(
         "",
-        words,
+        line.text[:MAX_MESSAGE],
         line.number,
         origin.cause,
         {},
