@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, TypeVar
 
+from service.architecture.compressed_parts import CompressedGroup
 from service.architecture.config import Config
 from service.architecture.long_lists import LONG_LISTS
 
@@ -71,6 +72,8 @@ class WeightScheme:
     """Zero points of experts have the type of their scales, not words of 32 bits."""
     rounded_experts: bool = False
     """The sizes of experts are rounded up to multiples that the kernels of MXFP4 ask for."""
+    compressed: CompressedGroup | None = None
+    """What a compressed-tensors config says of these modules."""
 
 
 @dataclass(frozen=True, slots=True)

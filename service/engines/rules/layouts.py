@@ -13,10 +13,14 @@ class LayoutRules:
     """What it says of experts in the order of activations that Marlin does not take; empty: none."""
     fp8_needs_activations: bool
     """Whether GPUs with kernels for fp8 run weights in fp8 only beside activations in fp8."""
-    compressed_formats: frozenset[str]
-    """Formats of compressed-tensors that it has for linear layers."""
-    compressed_expert_formats: frozenset[str]
-    """Formats of compressed-tensors that it has for experts."""
+    compressed_linear: frozenset[str]
+    """Schemes of compressed-tensors that it has for linear layers."""
+    compressed_experts: frozenset[str]
+    """Schemes of compressed-tensors that it has for experts."""
+    integer_experts_refusal: str
+    """What it says of experts in four bits beside integer activations of eight."""
+    integer_experts_error: str
+    """The type of that exception."""
     packed_bits: frozenset[str]
     """Bits of packed integers (compressed-tensors)."""
     asymmetric_experts: bool

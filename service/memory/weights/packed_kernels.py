@@ -11,6 +11,8 @@ from typing import Final
 from service.architecture.weight_schemes import WeightFormat, WeightScheme
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.layouts import LayoutRules
+from service.memory.weights.compressed_checks import ON_HOPPER
+from service.memory.weights.compressed_kinds import linear_kind
 from service.memory.weights.modules import Linear
 
 NO_KERNEL: Final = "Failed to find a kernel that can implement the WNA16 linear layer."
@@ -103,8 +105,18 @@ def _has_kernel(linear: Linear, scheme: WeightScheme, device: Device, rules: Lay
         "humming": _humming,
     }
     if scheme.byte_activations:
-        return "humming" in rules.packed_kernels or _cutlass(linear, scheme, device)
+        return "humming" in rules.packed_kernels or (
+            _on_hopper(scheme, device, rules) and _cutlass(linear, scheme, device)
+        )
     return any(takes[kernel](linear, scheme, device) for kernel in rules.packed_kernels)
+
+
+def _on_hopper(scheme: WeightScheme, device: Device, rules: LayoutRules) -> bool:
+    """Return whether the release takes the activations for 8-bit floats."""
+    kind = None
+    if scheme.compressed is not None:
+        kind = linear_kind(scheme.compressed, device.compute_capability, rules.compressed_linear)
+    return kind in ON_HOPPER
 
 
 def _fits(linear: Linear, tile: tuple[int, int]) -> bool:
