@@ -65,21 +65,14 @@ def build_app(
         settings = settings.without_hub_token
     http: list[httpx2.AsyncClient] = []
     database = build_database(settings)
-    retention = settings.probe_retention_days * SECONDS_PER_DAY
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         services.snapshot.ids()  # read before the first request
-        tasks = [asyncio.create_task(run_maintenance(database, services.probes, retention))]
-        if not database.embedded:
-            from service.store.job_notifications import JobNotifications  # noqa: PLC0415 - its library is slow
-
-            notifications = JobNotifications(database, announcements.receive)
-            announcements.carriers.append(notifications.announce)
-            tasks.append(asyncio.create_task(notifications.run()))
+        tasks = _background_tasks(database, services, announcements, settings)
         async with AsyncExitStack() as stack:
             if local_worker is not None:
-                from service.worker.deploy.local_worker import (  # noqa: PLC0415 - as above
+                from service.worker.deploy.local_worker import (  # noqa: PLC0415 - most services run none
                     local_worker as run_local_worker,
                 )
 
@@ -118,6 +111,21 @@ def build_app(
     app = create_app(services, options, lifespan=lifespan)
     app.state.announcements = announcements
     return app
+
+
+def _background_tasks(
+    database: Database, services: Services, announcements: Announcements, settings: Settings
+) -> list[asyncio.Task[None]]:
+    """Start what runs beside the requests: upkeep of the database, and other processes' announcements."""
+    retention = settings.probe_retention_days * SECONDS_PER_DAY
+    tasks = [asyncio.create_task(run_maintenance(database, services.probes, retention))]
+    if not database.embedded:
+        from service.store.job_notifications import JobNotifications  # noqa: PLC0415 - its library is slow
+
+        notifications = JobNotifications(database, announcements.receive)
+        announcements.carriers.append(notifications.announce)
+        tasks.append(asyncio.create_task(notifications.run()))
+    return tasks
 
 
 def _count_hub_traffic(http: httpx2.AsyncClient, metrics: Metrics) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.longer_context import longer_context
 from service.advisor.plan_request import PlanRequest, Workload
-from service.advisor.plan_types import Candidate, Counts, GpuPlan, Verdict
+from service.advisor.plan_types import Candidate, Counts, GpuPlan
 from service.advisor.pooling_words import pooling_sentence
 from service.advisor.service_level import Service, completed_of, refuses_prompts, service_of
 from service.advisor.speed_words import cheapest_sentence, speed_sentences
+from service.advisor.verdict import Verdict
 
 
 def counts_of(plans: Sequence[GpuPlan], workload: Workload | None) -> Counts:

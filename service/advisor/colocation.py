@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.gpus.gpu_type import GpuType
 from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.memory.constants import constants_at

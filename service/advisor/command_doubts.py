@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.gpus.capability import ComputeCapability
 from service.launch_command.command_reading import CommandReading
 from service.memory.budget_types import Basis

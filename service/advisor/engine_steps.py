@@ -7,7 +7,8 @@ from typing import Final, Protocol, TypeAlias
 
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import Model
-from service.advisor.plan_types import Candidate, Refusal
+from service.advisor.plan_types import Candidate
+from service.advisor.refusal import Refusal
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
 from service.changed import changed

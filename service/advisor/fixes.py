@@ -24,8 +24,10 @@ from service.advisor.joint_fixes import joint_attempts
 from service.advisor.longer_context import SCALED, stretched
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Candidate, Fix, GpuPlan, Refusal, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan
+from service.advisor.refusal import Fix, Refusal
 from service.advisor.siblings import is_denser_than_8_bits
+from service.advisor.verdict import Verdict
 from service.changed import changed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags

@@ -5,32 +5,25 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from service.advisor.checkpoint_layouts import stored_so
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import FixAttempt, shorter_attempts
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
-from service.architecture.quantization import Quantization
-from service.architecture.weight_schemes import Granularity, SchemeGroup, WeightFormat, WeightScheme
 from service.gpus.gpu_type import GpuType
 from service.units import gib_text
 
-FOUR_BITS: Final = WeightScheme(
-    WeightFormat.PACKED, Granularity.GROUP, bits=4, group_size=128, weight_only=True
-)
-"""Source: compressed-tensors 0.12.2, quantization/quant_scheme.py W4A16: what most such checkpoints are."""
-UNQUANTIZED: Final = ("lm_head", "re:.*vis.*", "re:.*audio.*", "re:.*projector.*")
-"""What checkpoints with 4-bit weights leave in 16 bits: the output layer, encoders and what joins them."""
-
+FOUR_BITS: Final = "-w4a16"
+"""What the names of most such checkpoints end with, which stands for their layout."""
 MODELS: Final = 4
 """Models whose form in 4 bits is stored."""
 
 
 @lru_cache(maxsize=MODELS)
-def four_bit_model(model: Model) -> Model:
-    """Return the model with the linear layers of its decoder in 4 bits, a scale for each 128 inputs."""
-    stored = Quantization("compressed-tensors", schemes=(SchemeGroup(FOUR_BITS),), ignored=UNQUANTIZED)
-    architecture = replace(model.architecture, quantization=stored)
-    return replace(model, architecture=architecture, checkpoint_bytes=None)
+def four_bit_model(model: Model) -> Model | None:
+    """Return the model with the linear layers of its decoder in 4 bits; ``None`` if it stores no 16 bits."""
+    found = stored_so(model, FOUR_BITS)
+    return None if found is None else found[0]
 
 
 def four_bit_notes(
@@ -44,9 +37,10 @@ def four_bit_notes(
 
     ``base``: the refused start with the flags that were asked for. ``started``: what a change leads to.
     """
-    if not request.model.architecture.stores_16_bits:
+    model = four_bit_model(request.model)
+    if model is None:
         return
-    request = replace(request, model=four_bit_model(request.model))
+    request = replace(request, model=model)
     steps = steps.under(base.rules).of(request.model)
     for attempt in _attempts(request, base, gpu, steps):
         candidate = started(request, attempt, gpu, steps)

@@ -1,6 +1,6 @@
 """The engine's first memory check: is as much memory free as it requests? It runs before the model loads."""
 
-from service.advisor.plan_types import Refusal
+from service.advisor.refusal import Refusal
 from service.engines.refusal import Stage
 from service.engines.rules.capacity import CapacityRules
 from service.memory.budget_types import Basis, MemoryBudget

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 
 
 def nearest_refused(candidates: Iterable[Candidate]) -> Candidate | None:

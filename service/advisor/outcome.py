@@ -6,8 +6,9 @@ from typing import Final
 from service.advisor.engine_start import Start
 from service.advisor.engine_steps import StartedEngine
 from service.advisor.free_memory import hardly_free, too_little_free
-from service.advisor.plan_types import Refusal, Verdict
+from service.advisor.refusal import Refusal
 from service.advisor.runtime_headroom import beyond_memory, no_room_for_graphs
+from service.advisor.verdict import Verdict
 from service.architecture.model import ModelArchitecture
 from service.engine_config.offload_checks import check_groups
 from service.engines.engine_rules import EngineRules

@@ -9,19 +9,14 @@ from service.advisor.fixes import run_with_fixes, shared_refusal, with_nearest_f
 from service.advisor.levers import levers
 from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import Objective, PlanRequest
-from service.advisor.plan_types import (
-    Candidate,
-    GpuPlan,
-    Plan,
-    Upgrade,
-    Verdict,
-)
+from service.advisor.plan_types import Candidate, GpuPlan, Plan, Upgrade
 from service.advisor.ranking import best_first
 from service.advisor.reason import reason
 from service.advisor.speed_of_start import speed_of
 from service.advisor.steps_of_advice import Asked, step_of
 from service.advisor.upgrade import AskedStart, compared_start, upgrades
 from service.advisor.variants import Field, candidates_of
+from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.speed.prices import cost_of

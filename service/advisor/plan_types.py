@@ -1,26 +1,27 @@
 """The types of a plan: every candidate with its verdict, best first."""
 
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Final, Self
+from dataclasses import dataclass, field
+from typing import Self
 
+from service.advisor.admission import Admission
 from service.advisor.advice import Step
 from service.advisor.command import serve_command, serve_words, variables_of
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import EngineChoice, Model, Workload
 from service.advisor.prefix_reuse import PrefixReuse, prefix_reuse
+from service.advisor.refusal import Refusal
 from service.advisor.runtime_headroom import (
     first_start_takes_more,
     little_room_for_steps,
     no_room_for_one_request,
 )
+from service.advisor.verdict import VERDICTS, Verdict
 from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal, Stage
+from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.admission import GroupAdmission
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.waste import Waste, waste_of
 from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArguments
@@ -28,124 +29,6 @@ from service.launch_command.command_reading import CommandReading
 from service.memory.budget_types import MemoryBudget
 from service.speed.prices import Cost
 from service.speed.serving_speed import Speed
-
-
-class Verdict(StrEnum):
-    """Whether the engine starts."""
-
-    STARTS = "starts"
-    REFUSED = "does_not_start"
-    UNCERTAIN = "uncertain"
-    """It depends on what is not known: memory within an interval, or a given cache larger than the device."""
-
-
-VERDICTS: Final = (Verdict.STARTS, Verdict.UNCERTAIN, Verdict.REFUSED)
-"""Best first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """A single change with which the same start was planned and does not fail."""
-
-    change: str
-    """A flag with its value, a release or a patch."""
-    verdict: Verdict
-    """Of the start with the change."""
-    tokens: int | None
-    """Of its cache, as the release logs them; ``None`` without a cache."""
-    max_concurrency: float | None
-    """Requests of the maximum length that fit at once; ``None`` without a cache."""
-    command: str
-    """The ``vllm serve`` line with the change."""
-    version: str
-    """The release that was planned with the change."""
-    patch: str | None = None
-    """The pull request that the change lays over the release, if it is one."""
-
-    @property
-    def words(self) -> str:
-        """The change, by the name that answers about logs have for it."""
-        return self.change
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a candidate does not start, in the engine's own words."""
-
-    type: str
-    message: str
-    stage: Stage
-    detail: str
-    """The numbers that the engine's message leaves out."""
-    fixes: tuple[Fix, ...] = ()
-    """Single changes that get past it, each tried by a dry run."""
-    notes: tuple[str, ...] = ()
-    """What else to know about ways past it, in sentences, such as which quantized checkpoints exist."""
-
-    @classmethod
-    def of(cls, refusal: EngineRefusal) -> "Refusal":
-        """Return a refusal of the engine, without fixes."""
-        return cls(refusal.type, refusal.message, refusal.stage, refusal.detail)
-
-    @property
-    def bare(self) -> "Refusal":
-        """The refusal alone, without fixes and notes: what other starts share with it."""
-        return replace(self, fixes=(), notes=())
-
-    @property
-    def fix(self) -> tuple[str, ...]:
-        """The changes of the fixes, without what they give."""
-        return tuple(each.change for each in self.fixes)
-
-
-class Waiting(StrEnum):
-    """What the next request of a workload waits for."""
-
-    NOTHING = "nothing"
-    """All requests of the workload are admitted."""
-    BLOCKS = "blocks"
-    """The scheduler asks for more blocks than are free."""
-    MAX_NUM_SEQS = "max_num_seqs"
-    """As many requests run as the flag allows."""
-    MAX_MODEL_LEN = "max_model_len"
-    """The engine refuses it: its prompt leaves no room for an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """How many requests of the workload are admitted at once, by the release's own scheduler."""
-
-    prompt_tokens: int
-    output_tokens: int
-    groups: tuple[GroupAdmission, ...]
-    blocks: int
-    """Blocks of all groups that must be free before a request is admitted."""
-    whole_prompt_blocks: int
-    """Blocks that a scheduler without a cap on sliding windows would ask for."""
-    sliding_window_blocks: int
-    """Of ``blocks``, those of the sliding-window groups."""
-    whole_sliding_window_blocks: int
-    """Of ``whole_prompt_blocks``, those of the sliding-window groups."""
-    peak_prefill_blocks: int
-    """Most blocks that one request holds during prefill."""
-    blocks_after_prefill: int
-    """Blocks that it holds after prefill."""
-    peak_decode_blocks: int
-    """Most blocks that it holds while its answer is generated."""
-    free_blocks: int
-    """Blocks of an idle engine; one is the null block."""
-    admitted_at_once: int
-    """Requests admitted one after the other, each after the prefill of the one before."""
-    admitted_by_whole_prompts: int
-    """The same, if the scheduler asked for the whole prompt in sliding windows too."""
-    completed_without_preemption: int
-    """Requests that all finish without one of them being preempted."""
-    unheld_blocks: int
-    """Of ``free_blocks``, those that no request of the workload holds while each holds its most."""
-    waits_for: Waiting
-    explanation: str
-    hazards: tuple[str, ...]
-    """What goes wrong with such requests in this release."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import Any, Final, assert_never
 from service.advisor.advice import PLACES, STEPS, Step
 from service.advisor.aliases import COMMON
 from service.advisor.plan_request import Objective
-from service.advisor.plan_types import VERDICTS, Candidate, Verdict
+from service.advisor.plan_types import Candidate
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_limits import Meets, meets
 from service.advisor.steps_of_advice import Asked, is_fp8, loses_nothing, step_of, uses_fallback
+from service.advisor.verdict import VERDICTS, Verdict
 
 SAME_COST: Final = 1.2
 """Costs that differ by less are taken as equal: of pairs that differ by more, 97.7 % are ordered right, and

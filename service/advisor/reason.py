@@ -7,7 +7,7 @@ from service.advisor.advice import LIMITS, STEPS
 from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
 from service.advisor.pooling_words import pooling_sentence
 from service.advisor.service_level import Service, completed_of, refuses_prompts, service_of
 from service.advisor.speed_limits import meets
@@ -20,6 +20,7 @@ from service.advisor.steps_of_advice import (
     step_of,
     uses_fallback,
 )
+from service.advisor.verdict import Verdict
 
 FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""

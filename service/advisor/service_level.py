@@ -2,8 +2,10 @@
 
 from enum import IntEnum
 
+from service.advisor.admission import Waiting
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, Verdict, Waiting
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 
 
 class Service(IntEnum):

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from service.advisor.admission import Admission
 from service.advisor.advice import FALLBACK_BACKENDS
 from service.advisor.plan_request import MeasuredTpot, Workload
-from service.advisor.plan_types import Admission, Candidate
+from service.advisor.plan_types import Candidate
 from service.engine_config.graph_modes import GraphMode
 from service.gpus.gpu_type import GpuType
 from service.memory.parallelism import Parallelism

@@ -12,7 +12,7 @@ from service.advisor.aliases import COMMON, without_aliases
 from service.advisor.engine_steps import EngineSteps, FailedStart
 from service.advisor.fix_attempts import available_kv, captured_sequences
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
 from service.advisor.service_level import Service, service_of
 from service.advisor.steps_of_advice import (
     Asked,
@@ -22,6 +22,7 @@ from service.advisor.steps_of_advice import (
     loses_nothing,
     uses_fallback,
 )
+from service.advisor.verdict import Verdict
 from service.changed import changed
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage

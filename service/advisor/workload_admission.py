@@ -7,10 +7,11 @@ from typing import assert_never
 
 from packaging.version import Version
 
+from service.advisor.admission import Admission, Waiting
 from service.advisor.engine_start import Start
 from service.advisor.engine_steps import Admit, StartedEngine
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Admission, Candidate, Waiting
+from service.advisor.plan_types import Candidate
 from service.changed import changed
 from service.engines.rules.admission import AdmissionRules
 from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit

@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from service.api.dependencies import HUB_TOKEN
 from service.api.raw_headers import header
+from service.api.replayed import replayed
 from service.api.responses import JSON
 
 LEFT: Final = "bare_route_left"
@@ -48,7 +49,8 @@ class BareRoute(BaseRoute):
         response = await self.answer(request)
         if response is None:
             scope[LEFT] = True
-            await scope["router"].app(scope, _again(await request.body(), receive), send)
+            body: Message = {"type": "http.request", "body": await request.body(), "more_body": False}
+            await scope["router"].app(scope, replayed(body, receive), send)
             return
         # A browser gets another answer at the same address.
         response.headers.add_vary_header("Accept")
@@ -57,13 +59,3 @@ class BareRoute(BaseRoute):
     @abstractmethod
     async def answer(self, request: Request) -> Response | None:
         """Return the answer to a request; ``None`` to leave it to the routes after this one."""
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return what a server receives of a request whose body was read before."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def received() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return received

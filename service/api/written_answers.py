@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from service.advisor.plan_request import Model
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.api.dependencies import HUB_TOKEN
 from service.api.metrics import Metrics
 from service.api.raw_headers import header

@@ -105,12 +105,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         text, family = _wrapped(config, entry)
     else:
         text, family = text_part(config), entry
-    layers = family.layers(text)
-    if attends_both_ways(class_name, is_causal=text.boolean("is_causal", default=True)):
-        layers = encoding(layers)
-    layers = _sharing_equal_mixers(layers)
-    if all(isinstance(layer.mixer, NoAttention) for layer in layers):
-        raise InvalidConfig(text.pointer, "no layer of the model mixes tokens")
+    layers = _layers(class_name, text, family)
     return ModelArchitecture(
         class_name=class_name,
         model_type=config.text("model_type"),
@@ -153,6 +148,16 @@ def read_architecture(config: Config) -> ModelArchitecture:
             in_float32=_named_dtype(config, text) == "float32",
         ),
     )
+
+
+def _layers(class_name: str, text: Config, family: Family) -> tuple[DecoderLayer, ...]:
+    layers = family.layers(text)
+    if attends_both_ways(class_name, is_causal=text.boolean("is_causal", default=True)):
+        layers = encoding(layers)
+    layers = _sharing_equal_mixers(layers)
+    if all(isinstance(layer.mixer, NoAttention) for layer in layers):
+        raise InvalidConfig(text.pointer, "no layer of the model mixes tokens")
+    return layers
 
 
 def _sharing_equal_mixers(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLayer, ...]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from service.advisor.plan_request import Model
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.engine_plans.engine_plan import EnginePlan
 from service.engines_compared.engine_choice import EnginesQuestion, plan_engine
 from service.gpus.gpu_type import GpuType

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.engine_plans.engine_plan import VLLM, BudgetTerm, CacheFigures, EnginePlan, Unused
 from service.engines.refusal import Stage
 from service.gpus.gpu_type import GpuType

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from service.advisor.plan_types import Fix, Refusal, Verdict
+from service.advisor.refusal import Fix, Refusal
+from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis
 from service.explanation.failure_fixes import beside_others, memory_fixes, other_fixes

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.engines.arguments.effects import Effect, Touched, effect_of
 from service.explanation.diagnosis import diagnose
 from service.explanation.explanation_types import Agreement, Assumption, Explanation, Finding

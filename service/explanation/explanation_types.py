@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Fix, Refusal, Verdict
+from service.advisor.refusal import Fix, Refusal
+from service.advisor.verdict import Verdict
 from service.startup_log.log import StartupLog
 
 

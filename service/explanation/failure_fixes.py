@@ -9,7 +9,8 @@ from typing import Final
 from service.advisor.dry_run import dry_run
 from service.advisor.fix_attempts import FixAttempt, plain_refusal_sources
 from service.advisor.fixes import fix_of, newer_release, starts, working
-from service.advisor.plan_types import Candidate, Fix
+from service.advisor.plan_types import Candidate
+from service.advisor.refusal import Fix
 from service.engines.flags import ServeFlags
 from service.explanation.offers import share_left
 from service.explanation.planned_start import PlannedStart, available_gib

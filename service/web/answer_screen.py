@@ -7,7 +7,9 @@ from typing import Final
 from markupsafe import Markup
 
 from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_types import Candidate, Fix, GpuPlan, Lever, Plan, Refusal, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan, Lever, Plan
+from service.advisor.refusal import Fix, Refusal
+from service.advisor.verdict import Verdict
 from service.application.text.commands import COMMANDS
 from service.application.text.words import dtype_words, gpus_words, start_words, verdict_words
 from service.engines.refusal import Stage

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.advisor.plan_types import Candidate, GpuPlan, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan
+from service.advisor.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, Plan, Verdict
+from service.advisor.plan_types import Candidate, Plan
 from service.advisor.service_level import Service, service_of
+from service.advisor.verdict import Verdict
 from service.application.text.comparison import why
 from service.application.text.words import gpus_words, verdict_words
 from service.gpus.gpu_type import GpuType

@@ -7,8 +7,9 @@ from markupsafe import Markup
 
 from service.advisor.plan_cache import CachedSteps
 from service.advisor.plan_request import EngineChoice, PlanRequest
-from service.advisor.plan_types import Candidate, ComparedStart, Plan, Upgrade, UpgradeOutcome, Verdict
+from service.advisor.plan_types import Candidate, ComparedStart, Plan, Upgrade, UpgradeOutcome
 from service.advisor.upgrade import AskedStart, upgrades
+from service.advisor.verdict import Verdict
 from service.application.text.upgrades import change_words
 from service.application.text.words import verdict_words
 from service.engines.flags import ServeFlags

@@ -8,8 +8,9 @@ from typing import Final
 from markupsafe import Markup
 
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.speed_of_start import speed_of
+from service.advisor.verdict import Verdict
 from service.application.text.words import dtype_words, gpus_words
 from service.speed.prices import Cost
 from service.speed.serving_speed import Between, Speed

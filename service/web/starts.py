@@ -3,7 +3,8 @@
 from dataclasses import fields
 from typing import Final
 
-from service.advisor.plan_types import Candidate, Fix, Lever
+from service.advisor.plan_types import Candidate, Lever
+from service.advisor.refusal import Fix
 from service.application.schemas.plan_parameters import PLACES
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType

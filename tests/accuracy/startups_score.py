@@ -12,7 +12,8 @@ from packaging.version import Version
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import rules_for

@@ -66,14 +66,20 @@ def test_available_memory_is_within_the_bounds_that_are_wanted(
     assert 75 <= share([each.hit for each in scores]) <= 90
 
 
-def test_starts_gathered_later_are_within_the_same_bounds(board: Board) -> None:
-    found = board.only(lambda startup: part(startup) is Part.FOUND)
+def errors_of(board: Board) -> tuple[Errors, Errors]:
+    """Return the errors of weights and of the memory for the cache."""
     weights, available = (
-        Errors.of(each.percent for each in found.of(term)) for term in (Term.WEIGHTS, Term.AVAILABLE)
+        Errors.of(each.percent for each in board.of(term)) for term in (Term.WEIGHTS, Term.AVAILABLE)
     )
-
     assert weights is not None
     assert available is not None
+    return weights, available
+
+
+def test_starts_gathered_later_are_within_the_same_bounds(board: Board) -> None:
+    found = board.only(lambda startup: part(startup) is Part.FOUND)
+    weights, available = errors_of(found)
+
     assert (weights.rows, available.rows) >= (20, 9)
     assert weights.median <= 0.5
     assert weights.p90 <= 3
@@ -85,12 +91,8 @@ def test_starts_gathered_later_are_within_the_same_bounds(board: Board) -> None:
 def test_sealed_starts_are_not_far_from_what_is_wanted(board: Board) -> None:
     """Floors with room: docs/accuracy.md has the figures, and what is wanted."""
     sealed = board.only(lambda startup: part(startup) is Part.SEALED)
-    weights, available = (
-        Errors.of(each.percent for each in sealed.of(term)) for term in (Term.WEIGHTS, Term.AVAILABLE)
-    )
+    weights, available = errors_of(sealed)
 
-    assert weights is not None
-    assert available is not None
     assert (weights.rows, available.rows) >= (15, 10)
     assert weights.median <= 0.5
     assert weights.p90 <= 3
@@ -102,12 +104,8 @@ def test_sealed_starts_are_not_far_from_what_is_wanted(board: Board) -> None:
 def test_the_newest_starts_are_not_far_from_what_is_wanted(board: Board) -> None:
     """Floors with room over the first sight: weights 0.3 and 1.6 %, the cache 1.9 and 4.3 %."""
     newest = board.only(lambda startup: part(startup) is Part.NEWEST)
-    weights, available = (
-        Errors.of(each.percent for each in newest.of(term)) for term in (Term.WEIGHTS, Term.AVAILABLE)
-    )
+    weights, available = errors_of(newest)
 
-    assert weights is not None
-    assert available is not None
     assert (weights.rows, available.rows) >= (26, 23)
     assert weights.median <= 0.5
     assert weights.p90 <= 3

@@ -9,7 +9,8 @@ from service.advisor.colocation import Colocation, SharedStart, colocated
 from service.advisor.plan import plan
 from service.advisor.plan_cache import PlanCache
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from service.memory.constants import constants_at

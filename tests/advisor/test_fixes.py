@@ -9,7 +9,9 @@ import pytest
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Candidate, Fix, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.refusal import Fix
+from service.advisor.verdict import Verdict
 from service.application.text.table import render_plan
 from service.architecture.context_length import RopeScaling
 from service.engines.flags import ServeFlags

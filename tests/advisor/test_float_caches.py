@@ -12,7 +12,8 @@ from service.advisor.plan_request import (
     Objective,
     PlanRequest,
 )
-from service.advisor.plan_types import Candidate, GpuPlan, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan
+from service.advisor.verdict import Verdict
 from service.architecture.reading import UnknownArchitecture
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu

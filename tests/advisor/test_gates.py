@@ -15,7 +15,8 @@ from service.advisor.dry_run import PlainSteps, dry_run
 from service.advisor.fix_attempts import FixAttempt
 from service.advisor.fixes import run_with_fixes, starts
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES as ENGINE_RELEASES

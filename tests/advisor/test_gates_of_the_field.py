@@ -6,7 +6,8 @@ import pytest
 
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags

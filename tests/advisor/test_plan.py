@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from service.advisor.admission import Waiting
 from service.advisor.plan_request import Objective, Workload
-from service.advisor.plan_types import Verdict, Waiting
+from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import UnknownPatch, UnknownRelease

@@ -367,6 +367,7 @@ def test_steps_of_a_changed_model_are_those_of_this_model_and_counted(version: s
     """A note says what 4-bit weights would do: the same model again for the next refusal of any length."""
     requested, rules = request(LLAMA, version), rules_for(find_release(version))
     steps, packed = CachedSteps(requested.model, rules), four_bit_model(requested.model)
+    assert packed is not None
     asked = replace(requested, model=packed)
     assert steps.of(packed) is steps.of(replace(packed))
     for length in (None, 8192, 100_000, 8192):

@@ -9,7 +9,8 @@ from packaging.version import Version
 from service.advisor.dry_run import dry_run, dry_start
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest, Workload
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.application.text.table import render_plan
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture

@@ -10,8 +10,9 @@ from service.advisor.plan_request import (
     PlanRequest,
     Workload,
 )
-from service.advisor.plan_types import Candidate, GpuPlan, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan
 from service.advisor.service_level import Service, serves, service_of
+from service.advisor.verdict import Verdict
 from service.application.text.table import render_plan
 from service.engines.cache_quality import QUALITIES, UNKNOWN, quality_of
 from service.engines.flags import ServeFlags

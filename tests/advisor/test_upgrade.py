@@ -4,7 +4,8 @@ import pytest
 
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Plan, Upgrade, Verdict
+from service.advisor.plan_types import Plan, Upgrade
+from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture

@@ -4,7 +4,7 @@ import pytest
 
 from service.advisor.dry_run import dry_run, dry_start
 from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.engine_config.environment import FLASHINFER
 from service.engine_config.expert_kernels import MEGA_MOE
 from service.engines.flags import ServeFlags

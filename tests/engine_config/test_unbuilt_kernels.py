@@ -7,7 +7,8 @@ import pytest
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.architecture.config import read_document
 from service.architecture.quantization import read_quantization
 from service.engine_config.unbuilt_kernels import stores_fp8_blocks

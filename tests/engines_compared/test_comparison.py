@@ -6,7 +6,7 @@ The figures are those of each engine alone: llama.cpp's library, SGLang's config
 import pytest
 
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.engines_compared.comparison import GpuComparison, compare_engines, verdict_of
 from service.engines_compared.engine_choice import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.advisor.dry_run import dry_run
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.application.schemas.serve import ServeInput
 from service.engines.releases import find_release, rules_for
 from service.explanation.explanation_types import Agreement, CauseBasis

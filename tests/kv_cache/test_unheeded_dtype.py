@@ -13,7 +13,7 @@ import pytest
 
 from service.advisor.dry_run import dry_run
 from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture

@@ -24,6 +24,7 @@ from service.api.middleware.request_log import RAW_REQUEST_ID, request_id_of
 from service.api.problems.handlers import MEDIA_TYPE
 from service.api.raw_headers import header
 from service.api.refusals import RefusalLog
+from service.api.replayed import replayed
 from service.api.responses import VERSION_PREFIX, instance_of, problem_document
 from service.api.written_answers import names_no_gpu, question_asked
 
@@ -55,7 +56,7 @@ class Shedding:
         first = await receive()
         error = self._refusal(scope, first)
         if error is None:
-            await self._app(scope, _after(first, receive), send)
+            await self._app(scope, replayed(first, receive), send)
             return
         request_id = request_id_of(scope)
         before, after = _problem_around(error.waiting, error.retry_after, self._state.root_path)
@@ -99,13 +100,3 @@ def _problem_around(waiting: int, retry_after: int, root_path: str) -> tuple[byt
     problem = problem_document(Overloaded(waiting, retry_after), instance_of(MARK), root_path)
     before, _, after = problem.model_dump_json(exclude_none=True).encode().partition(MARK.encode())
     return before, after
-
-
-def _after(first: Message, receive: Receive) -> Receive:
-    """Return what a server receives of a request, of which the first message was received before."""
-    messages = [first]
-
-    async def received() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return received

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.api.bare_route import BareRoute
 from service.api.dependencies import Accept, CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics

@@ -6,7 +6,8 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from service.advisor.concurrency_curve import CurvePoint, concurrency_curve
-from service.advisor.plan_types import Candidate, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.application.schemas.admission import AdmissionAnswer
 from service.application.schemas.base import Output, optional
 from service.application.schemas.kv_cache import KvCacheAnswer, PrefixReuseAnswer, WasteAnswer

@@ -13,7 +13,8 @@ from pydantic.json_schema import SkipJsonSchema
 from service.advisor.advice import Step
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import FEW_GPUS
-from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.verdict import Verdict
 from service.application.schemas.base import Output, optional
 from service.application.schemas.candidate import CandidateAnswer, LeverAnswer, own_warnings
 from service.application.schemas.command import CommandAnswer, FlagsAnswer

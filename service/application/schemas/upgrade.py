@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.application.schemas.base import Output
 from service.application.schemas.members import From
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from service.advisor.colocation import Colocation, SharedEngine
-from service.advisor.plan_types import Verdict
+from service.advisor.verdict import Verdict
 from service.application.text.layout import WIDTH, wrapped
 from service.application.text.words import change_words
 from service.units import gib_amount, gib_text

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.verdict import Verdict
 from service.application.schemas.plan_format import CommandFormat
 from service.application.text.words import printable, sizes, verdict_words
 from service.bundled_toml import read_toml

@@ -6,9 +6,10 @@ from typing import Final
 
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, GpuPlan, Plan, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.service_level import Service, service_of
 from service.advisor.speed_words import number
+from service.advisor.verdict import Verdict
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words, weights_words
 from service.engines.refusal import Stage

@@ -6,12 +6,9 @@ from textwrap import wrap
 from typing import Final
 
 from service.advisor.concurrency_curve import concurrency_curve
-from service.advisor.plan_types import (
-    Candidate,
-    Lever,
-    Refusal,
-    Verdict,
-)
+from service.advisor.plan_types import Candidate, Lever
+from service.advisor.refusal import Refusal
+from service.advisor.verdict import Verdict
 from service.application.text.words import change_words, indented, sizes, weights_words
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste

@@ -5,9 +5,11 @@ from textwrap import wrap
 from typing import Final
 
 from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_types import Candidate, GpuPlan, Plan, Refusal, Verdict
+from service.advisor.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.refusal import Refusal
 from service.advisor.speed_words import number
 from service.advisor.steps_of_advice import length_of
+from service.advisor.verdict import Verdict
 from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell

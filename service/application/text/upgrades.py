@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Final
 
-from service.advisor.plan_types import ComparedStart, Upgrade, UpgradeOutcome, Verdict
+from service.advisor.plan_types import ComparedStart, Upgrade, UpgradeOutcome
+from service.advisor.verdict import Verdict
 from service.application.text.words import indented, start_words, verdict_words
 from service.units import gib_text
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from textwrap import wrap
 
-from service.advisor.plan_types import Candidate, Fix, Verdict
+from service.advisor.plan_types import Candidate
+from service.advisor.refusal import Fix
+from service.advisor.verdict import Verdict
 
 
 def printable(text: str) -> str:

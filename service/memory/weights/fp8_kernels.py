@@ -6,6 +6,7 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
 from service.engines.refusal import EngineRefusal, Stage
@@ -45,6 +46,7 @@ def check_fp8_kernel(
         raise EngineRefusal(Stage.MODEL, NO_KERNEL, detail=f"The layer is {layer}.")
 
 
+@LONG_LISTS.emptied
 @lru_cache(maxsize=256)
 def _weight_only_layer(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version

@@ -1,0 +1,61 @@
+"""Refusal: why a candidate does not start, and the changes that get past it."""
+
+from dataclasses import dataclass, replace
+
+from service.advisor.verdict import Verdict
+from service.engines.refusal import EngineRefusal, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A single change with which the same start was planned and does not fail."""
+
+    change: str
+    """A flag with its value, a release or a patch."""
+    verdict: Verdict
+    """Of the start with the change."""
+    tokens: int | None
+    """Of its cache, as the release logs them; ``None`` without a cache."""
+    max_concurrency: float | None
+    """Requests of the maximum length that fit at once; ``None`` without a cache."""
+    command: str
+    """The ``vllm serve`` line with the change."""
+    version: str
+    """The release that was planned with the change."""
+    patch: str | None = None
+    """The pull request that the change lays over the release, if it is one."""
+
+    @property
+    def words(self) -> str:
+        """The change, by the name that answers about logs have for it."""
+        return self.change
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a candidate does not start, in the engine's own words."""
+
+    type: str
+    message: str
+    stage: Stage
+    detail: str
+    """The numbers that the engine's message leaves out."""
+    fixes: tuple[Fix, ...] = ()
+    """Single changes that get past it, each tried by a dry run."""
+    notes: tuple[str, ...] = ()
+    """What else to know about ways past it, in sentences, such as which quantized checkpoints exist."""
+
+    @classmethod
+    def of(cls, refusal: EngineRefusal) -> "Refusal":
+        """Return a refusal of the engine, without fixes."""
+        return cls(refusal.type, refusal.message, refusal.stage, refusal.detail)
+
+    @property
+    def bare(self) -> "Refusal":
+        """The refusal alone, without fixes and notes: what other starts share with it."""
+        return replace(self, fixes=(), notes=())
+
+    @property
+    def fix(self) -> tuple[str, ...]:
+        """The changes of the fixes, without what they give."""
+        return tuple(each.change for each in self.fixes)
