@@ -15,10 +15,13 @@ from service.architecture.weight_schemes import (
     SchemeGroup,
     WeightFormat,
     WeightScheme,
+    block_sides,
     positive_group_size,
 )
 
 _SPECIAL: Final = re.compile(r"[*+?^$()\[\]{}|\\]")
+FP8_TYPES: Final = frozenset({"fp", "fp8"})
+"""Values of ``data_type`` that mean fp8 in blocks, whose sides ``group_size`` lists."""
 UNQUANTIZED_BITS: Final = 16
 SPECIAL: Final = r"*+?^$()[]{}|\\"
 """Characters that make a key of ``extra_config`` a regular expression."""
@@ -97,11 +100,14 @@ def _scheme(section: Config, part: Config) -> WeightScheme | None:
         if bits == MXFP8_SCHEME.bits:
             return MXFP8_SCHEME
         return WeightScheme(WeightFormat.MX, Granularity.GROUP, bits=bits, group_size=MXFP4_GROUP)
+    sized = part if "group_size" in part else section
+    if kind in FP8_TYPES and isinstance(sized.fields.get("group_size"), list):
+        return WeightScheme(WeightFormat.FP8, Granularity.BLOCK, block=block_sides(sized, "group_size"))
     packing = section.text("packing_format", default="auto_round:auto_gptq")
     packing += section.text("backend", "vllm_backend")
     if kind != "int" or not ("gptq" in packing or "awq" in packing or packing.startswith("auto_round")):
         raise LookupError(kind)
-    size = positive_group_size(part if "group_size" in part else section, "group_size")
+    size = positive_group_size(sized, "group_size")
     symmetric = part.boolean("sym", default=section.boolean("sym", default=True))
     awq = "awq" in packing
     return WeightScheme(

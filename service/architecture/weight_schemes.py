@@ -72,6 +72,8 @@ class WeightScheme:
     """Zero points of experts have the type of their scales, not words of 32 bits."""
     rounded_experts: bool = False
     """The sizes of experts are rounded up to multiples that the kernels of MXFP4 ask for."""
+    activation_type: str = ""
+    """The type to which activations are rounded, as Quark's config calls it; empty for others."""
     compressed: CompressedGroup | None = None
     """What a compressed-tensors config says of these modules."""
 

@@ -22,7 +22,7 @@ EXPERT_BLOCKS: Final = (
     "block_n = {block}."
 )
 WEIGHT_ONLY_EXPERTS: Final = "For Fused MoE layers, only format: pack-quantized is supported"
-NO_SCHEME: Final = "No compressed-tensors compatible scheme was found."
+NO_SCHEME: Final = "No compressed-tensors compatible scheme was found"
 NO_EXPERT_SCHEME: Final = "Unsupported FusedMoe scheme"
 
 ON_HOPPER: Final = frozenset({Kind.W4A8, Kind.W4A8_FP8})

@@ -105,7 +105,7 @@ def _mxfp4_with_fp8(group: CompressedGroup, _: Capability) -> bool:
 
 
 def _w4a8(group: CompressedGroup) -> bool:
-    """Return whether weights have four bits and each token's activations eight; nobody asks for their types."""
+    """Return whether weights have four bits and each token's activations eight, whatever their types."""
     weights, inputs = group.weights, group.inputs
     return (
         (weights.bits, weights.symmetric, weights.dynamic) == (FOUR_BITS, True, False)

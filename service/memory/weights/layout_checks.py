@@ -16,8 +16,9 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.layouts import LayoutRules
+from service.engines.rules.quark import QuarkRules
 from service.memory.parallelism import Parallelism
-from service.memory.weights.auto_round_checks import auto_round_faults
+from service.memory.weights.auto_round_checks import auto_round_experts, auto_round_faults
 from service.memory.weights.compressed_checks import (
     compressed_experts,
     compressed_linear,
@@ -30,6 +31,7 @@ from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
 from service.memory.weights.parameters import layer_modules_of, module_bytes_of, tower_modules_of
 from service.memory.weights.quantized import refines, runs_on_marlin
+from service.memory.weights.quark_checks import quark_linear
 
 INPUT_BLOCKS: Final = (
     "Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block}."
@@ -43,6 +45,7 @@ GENERAL_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 """Formats of experts that other kernels take where Marlin does not."""
 SPLIT_OUTPUTS: Final = frozenset(
     {"fused_qkv_a_proj", "gate_up_proj", "kv_b_proj", "q_b_proj", "q_proj", "qkv_proj", "up_proj"}
+    | {"per_layer_model_projection"}
 )
 """Modules that every class fuses, or splits by their outputs, as they are counted here."""
 PACKED_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ, WeightFormat.PACKED})
@@ -94,6 +97,7 @@ def _refusal(
         Device(deployment.compute_capability, deployment.dtype or architecture.dtype),
         rules_for(release).layouts,
         rules_for(release).auto_round,
+        rules_for(release).quark,
         sizes.layout.padded_marlin_experts,
     )
     found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
@@ -137,6 +141,7 @@ class _Loader:
     device: Device
     rules: LayoutRules
     auto_round: AutoRoundRules
+    quark: QuarkRules
     padded_marlin_experts: bool
 
     def faults(self, module: Module, scheme: WeightScheme) -> Iterator[EngineRefusal]:
@@ -167,12 +172,10 @@ class _Loader:
             and (self.rules.expert_block_check or not refines(experts, scheme))
         ):
             yield from starmap(_refuse, expert_blocks(experts, scheme))
-        if (
-            self.method == "quark"
-            and scheme.format is WeightFormat.INT8
-            and not self.rules.quark_int8_experts
-        ):
+        if self.method == "quark" and scheme.format is WeightFormat.INT8 and not self.quark.int8_experts:
             yield _refuse("RuntimeError", "Unsupported FusedMoe scheme")
+        if self.method in AUTO_ROUND:
+            yield from auto_round_experts(scheme)
         if self.by_modelopt:
             yield from modelopt_experts(experts, scheme)
         if scheme.format in GENERAL_FORMATS and self._on_marlin(experts, scheme):
@@ -209,6 +212,8 @@ class _Loader:
         if self.method == "compressed-tensors":
             faults = compressed_linear(scheme, self.device.compute_capability, self.rules)
             yield from starmap(_refuse, faults)
+        if self.method == "quark":
+            yield from starmap(_refuse, quark_linear(scheme, self.device.compute_capability, self.quark))
         if self.by_modelopt:
             yield from modelopt_linear(linear, scheme, self.rules)
         elif blocks:
