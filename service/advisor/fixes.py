@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.command import serve_command
-from service.advisor.dry_run import dry_run
+from service.advisor.dry_run import dry_run, dry_runs
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempts import (
     BITSANDBYTES,
@@ -20,6 +20,7 @@ from service.advisor.fix_attempts import (
     quantized_attempts,
 )
 from service.advisor.four_bit_checkpoint import four_bit_notes
+from service.advisor.grid import GridOfLength
 from service.advisor.joint_fixes import joint_attempts
 from service.advisor.longer_context import SCALED, stretched
 from service.advisor.nearest_refused import nearest_refused
@@ -70,7 +71,17 @@ def run_with_fixes(request: PlanRequest, flags: ServeFlags, gpu: GpuType, steps:
     A request without a cache dtype gets no changes but a shorter context: its other candidates show what the
     other dtypes do. A request for many GPU types gets none: the other types show it.
     """
-    candidate = dry_run(request, flags, steps.rules, gpu, steps)
+    return _with_fixes_of(request, dry_run(request, flags, steps.rules, gpu, steps), gpu, steps)
+
+
+def grid_with_fixes(
+    request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: EngineSteps
+) -> list[Candidate]:
+    """Return the same for each flags of a grid."""
+    return [_with_fixes_of(request, each, gpu, steps) for each in dry_runs(request, asked, gpu, steps)]
+
+
+def _with_fixes_of(request: PlanRequest, candidate: Candidate, gpu: GpuType, steps: EngineSteps) -> Candidate:
     if (candidate.error is None and not candidate.fails) or request.is_survey:
         return candidate
     searched = request.serve.kv_cache_dtype is None

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from service.advisor.aliases import stores_other_floats
 from service.advisor.answer_words import counts_of, reason_as_given, verdict_sentence
-from service.advisor.fixes import run_with_fixes, shared_refusal, with_nearest_fixed
+from service.advisor.fixes import grid_with_fixes, run_with_fixes, shared_refusal, with_nearest_fixed
+from service.advisor.grid import GridOfLength
 from service.advisor.levers import levers
 from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import Objective, PlanRequest
@@ -82,15 +84,23 @@ def _upgrades(request: PlanRequest, plans: Iterable[GpuPlan], steps: CachedSteps
 
 
 def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int | None) -> GpuPlan:
+    def served(planned: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        return tuple([_served(request, _replicated(each, count), gpu) for each in planned])
+
     def run(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
         planned = [run_with_fixes(request, flags, gpu, steps) for flags in variants]
-        offered = [each for each in planned if _is_offered(request, each)]
-        return tuple([_served(request, _replicated(each, count), gpu) for each in offered])
+        specified = request.serve.kv_cache_dtype is not None
+        return served([each for each in planned if specified or not stores_other_floats(each)])
+
+    def run_grid(asked: GridOfLength) -> tuple[Candidate, ...]:
+        return served(grid_with_fixes(request, asked, gpu, steps))
 
     if not request.search:
         only = _served(request, run_with_fixes(request, request.serve, gpu, steps), gpu)
         return _as_given(request, only, gpu, count, steps)
-    found, asked = candidates_of(Field(request, steps, gpu, count, run), Asked.of(request, gpu, count))
+    found, asked = candidates_of(
+        Field(request, steps, gpu, count, run, run_grid), Asked.of(request, gpu, count)
+    )
     candidates = best_first(found, asked)
     if request.objective is Objective.TOKENS and candidates[0].may_serve:
         more = (each for each in run(_other_blocks(candidates[0])) if each.may_serve)
@@ -156,13 +166,6 @@ def _recommended(request: PlanRequest, best: Candidate) -> Candidate | None:
     """
     requested = request.serve.kv_cache_dtype is not None and best.verdict is not Verdict.REFUSED
     return best if best.may_serve or requested else None
-
-
-def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
-    """Whether a candidate is listed: other 16-bit floats than the model's only if requested."""
-    specified = request.serve.kv_cache_dtype is not None
-    other = candidate.start is not None and candidate.start.names_other_floats
-    return specified or candidate.error is not None or candidate.fails or not other
 
 
 def _other_blocks(best: Candidate) -> Iterator[ServeFlags]:

@@ -24,6 +24,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service.api.errors import SlowRequest, TooManyConnections
+from service.api.joined_writes import JoinedWrites
 from service.api.middleware.connection_gate import OVER_LIMIT
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
 from service.api.refusals import ConnectionRefusal
@@ -97,7 +98,7 @@ class LimitedConnection:
     """Connections without a whole request, the longest idle first."""
     unread: ClassVar[dict["LimitedConnection", None]]
     """Connections whose answers wait to be read, the one that waits longest first."""
-    transport: asyncio.Transport
+    transport: Any
     loop: asyncio.AbstractEventLoop
     connections: set[Any]
     cycle: Any
@@ -116,6 +117,7 @@ class LimitedConnection:
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - the protocols behind disagree
         """Accept a connection; where there are too many, close the longest idle one."""
         super().connection_made(transport)  # type: ignore[misc] # of the protocol behind
+        self.transport = JoinedWrites(transport, self.loop)
         self._plain_state = self.app_state
         # asyncio leaves this to who opened the listening socket. Without it the end of an answer, which is
         # written after its head, waits up to 40 ms for the caller to acknowledge the head.

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -24,6 +24,8 @@ EXPECTED_SHARE: Final = 0.5
 """Part of the time limit that work may be expected to wait: estimates are inexact."""
 LATEST_SHARE: Final = 1 / 8
 """Weight of the latest piece of work in the mean duration of work."""
+REFUSING_SECONDS: Final = 0.005
+"""Time after a refusal for which others are expected: they come in hundreds where callers ask too much."""
 
 
 class Lane:
@@ -49,6 +51,7 @@ class Lane:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._admitted: Counter[str] = Counter()
         self._mean_seconds = expected_seconds
+        self._refused_at = -inf
         self.busy = False
 
     @property
@@ -110,12 +113,24 @@ class Lane:
             return error
         return None
 
+    def note_refusal(self) -> None:
+        """Note that a caller is refused now: the work stops for a moment, so that others are refused at once.
+
+        The event loop waits for the interpreter before each request that it reads while a thread works.
+        """
+        self._refused_at = monotonic()
+
+    @property
+    def _refuses(self) -> bool:
+        """Whether a caller was refused just now."""
+        return monotonic() - self._refused_at < REFUSING_SECONDS
+
     def _is_full(self, ahead: int) -> bool:
         """Whether a piece behind so many others would hardly get its turn in time."""
         return ahead > self._most_waiting or ahead * self._mean_seconds > self._limit * EXPECTED_SHARE
 
     async def _supervised(self, work: Callable[[], Result], leaving: asyncio.Future[None]) -> Result:
-        supervision = Supervision(self._limit, self._has_urgent_work)
+        supervision = Supervision(self._limit, lambda: self._refuses or self._has_urgent_work())
 
         def left(done: asyncio.Future[None]) -> None:
             if not done.cancelled():

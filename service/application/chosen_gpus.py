@@ -1,27 +1,34 @@
 """The GPU types that a request names, and how many there are of each."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import TypeAlias
 
-from service.application.errors import GpuNotModelled, InputFault, InvalidRequest
+from service.application.errors import GpuNotModelled, InputFault, InvalidRequest, faults_together
 from service.application.schemas.gpu_choice import CountedGpu, GpuInput
 from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu
 from service.gpus.gpu_count import InvalidCount, split_count
 from service.gpus.gpu_type import GpuType, InvalidGpu
 from service.gpus.own_gpu import own_gpu
 
+ChosenGpus: TypeAlias = tuple[tuple[GpuType, ...], tuple[int | None, ...]]
+"""GPU types, and how many there are of each; no numbers where every type is meant."""
 
-def chosen_gpus(
-    choices: Sequence[str | CountedGpu | GpuInput] | None, catalog: GpuCatalog
-) -> tuple[tuple[GpuType, ...], tuple[int | None, ...]]:
+
+def chosen_gpus(choices: Sequence[str | CountedGpu | GpuInput] | None, catalog: GpuCatalog) -> ChosenGpus:
     """Return the GPU types of a body, and how many there are of each.
 
     Raises:
         InvalidRequest: a count cannot be read.
-        InputFault: a name is that of no GPU type that is modelled, or a GPU of the caller's own is not valid.
+        InputFault: no GPU type of a name is modelled, or a GPU of the caller's own is not valid.
     """
     if choices is None:
         return tuple(gpu for gpu in catalog if gpu.modelled), ()
-    found = [_gpu(choice, f"/gpus/{index}", catalog) for index, choice in enumerate(choices)]
+    with faults_together() as read:
+        tried = [
+            read(partial(_gpu, choice, f"/gpus/{index}", catalog)) for index, choice in enumerate(choices)
+        ]
+    found = [each for each in tried if each is not None]
     return tuple(gpu for gpu, _ in found), tuple(count for _, count in found)
 
 

@@ -43,7 +43,7 @@ async def colocation_request(body: ColocationBody, services: PlanServices) -> tu
         try:
             request = await plan_request(_on_gpu(engine, body), services)
         except InputFault as fault:
-            raise _placed(fault, f"/engines/{index}") from fault.cause
+            raise fault.moved(f"/engines/{index}{{}}".format) from fault.cause
         devices = () if request.command is None else request.command.launch.placement.devices
         starts.append(SharedStart(request, devices))
     return tuple(starts)
@@ -83,15 +83,10 @@ async def _of_reading(
         filled = with_reading(base, reading)
         request = await plan_request(_on_gpu(filled, body), services)
     except InputFault as fault:
-        raise InputFault(POINTER, fault.cause) from fault.cause
+        raise fault.moved(lambda _: POINTER) from fault.cause
     pool = f"start {index + 1}, GPU " if reading.launch.form in SCHEDULED else ""
     return SharedStart(replace(request, command=reading), reading.launch.placement.devices, pool)
 
 
 def _on_gpu(body: PlanBody, shared: ColocationBody) -> PlanBody:
     return body.model_copy(update={"gpus": [shared.gpu], "search": False})
-
-
-def _placed(fault: InputFault, prefix: str) -> InputFault:
-    others = tuple(_placed(each, prefix) for each in fault.others)
-    return InputFault(f"{prefix}{fault.pointer}", fault.cause, others)

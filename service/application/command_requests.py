@@ -115,14 +115,17 @@ def _noted(reading: CommandReading, note: str) -> CommandReading:
 
 def at_its_place(fault: InputFault, body: PlanBody) -> InputFault:
     """Return a fault that points to the command, if the value at fault comes from there."""
-    others = tuple(at_its_place(each, body) for each in fault.others)
-    section, _, name = fault.pointer.strip("/").partition("/")
+    return fault.moved(lambda pointer: POINTER if _is_of_command(pointer, body) else pointer)
+
+
+def _is_of_command(pointer: str, body: PlanBody) -> bool:
+    """Whether a value comes from the command of a body."""
+    section, _, name = pointer.strip("/").partition("/")
     field = name.partition("/")[0]
-    from_command = body.command is not None and (
+    return body.command is not None and (
         (section == "serve" and getattr(body.serve, field, None) is None)
-        or (fault.pointer == "/engine/version" and body.engine.version is None)
+        or (pointer == "/engine/version" and body.engine.version is None)
     )
-    return InputFault(POINTER if from_command else fault.pointer, fault.cause, others)
 
 
 def _version(reading: CommandReading) -> str | None:

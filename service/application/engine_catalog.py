@@ -2,10 +2,15 @@
 
 from functools import cache
 
+from packaging.version import Version
+
+from service.application.choice_catalog import choices_by_flag
 from service.application.schemas.engine import (
     EngineDescription,
     EngineList,
     FlagAnswer,
+    FlagValueAnswer,
+    FlagValuesAnswer,
     PatchAnswer,
     ReleaseAnswer,
     RuleAnswer,
@@ -41,6 +46,10 @@ def _vllm() -> EngineDescription:
         ],
         patches=[PatchAnswer.model_validate(patch) for patch in PATCHES.values()],
         flags=[FlagAnswer(name=name, since=str(since)) for name, since in FLAG_SINCE.items()],
+        flag_values=[
+            FlagValuesAnswer(flag=flag, values=[_value(name, *of) for name, of in choices.items()])
+            for flag, choices in choices_by_flag().items()
+        ],
         rules=[
             RuleAnswer(
                 name=rule.name,
@@ -50,3 +59,7 @@ def _vllm() -> EngineDescription:
             for rule in RULES
         ],
     )
+
+
+def _value(name: str, since: Version, until: Version | None) -> FlagValueAnswer:
+    return FlagValueAnswer(value=name, since=str(since), until=None if until is None else str(until))

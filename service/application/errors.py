@@ -1,16 +1,25 @@
 """Errors of requests that the core does not raise."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeVar
 
 from service.gpus.gpu_type import GpuType
 from service.launch_command.command_reading import CommandReading
-from service.nearest_names import nearest, quoted
+from service.nearest_names import FEW, MOST_NEAREST, few_of, nearest, quoted
 
 MOST_ERRORS: Final = 10
 """Values at fault that are listed; the rest is counted."""
-MOST_NEAREST: Final = 5
-"""Known names that are listed beside an unknown one."""
+
+
+PARAMETERS_LISTED: Final = "/openapi.yaml lists all of each route"
+T = TypeVar("T")
+
+
+def where_listed(flag: str) -> str:
+    """Say what lists all values of a flag."""
+    return f"`dryserve engines values {flag}` and GET /v1/engines list all"
 
 
 def escaped(key: object) -> str:
@@ -20,6 +29,17 @@ def escaped(key: object) -> str:
 
 def _and_more(count: int, specified: int) -> str:
     return f" and {count - specified:,} more" if count > specified else ""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFault:
+    """What is wrong with one value of a request."""
+
+    pointer: str
+    """JSON pointer of the value in the body."""
+    detail: str
+    nearest: tuple[str, ...] = ()
+    """Known names that are spelt like the value."""
 
 
 class InputFault(Exception):
@@ -38,19 +58,50 @@ class InputFault(Exception):
         self.others = tuple(others)
 
     @property
-    def errors(self) -> tuple[tuple[str, str], ...]:
-        """JSON pointers with what is wrong there, of this value and the others."""
+    def errors(self) -> tuple[FieldFault, ...]:
+        """What is wrong with this value and the others."""
         return tuple(
-            (fault.pointer, getattr(fault.cause, "detail", str(fault.cause)))
+            FieldFault(
+                fault.pointer,
+                getattr(fault.cause, "detail", str(fault.cause)),
+                tuple(getattr(fault.cause, "nearest", ()))[:MOST_NEAREST],
+            )
             for fault in (self, *self.others)
         )
+
+    def moved(self, place: Callable[[str], str]) -> "InputFault":
+        """Return the same fault of a request in which every value stands at another place."""
+        return InputFault(place(self.pointer), self.cause, (each.moved(place) for each in self.others))
+
+
+@contextmanager
+def faults_together() -> Iterator[Callable[[Callable[[], T]], T | None]]:
+    """Yield what runs a part of the reading of a request; one error at the end names the faults of all parts.
+
+    A part that finds a value at fault returns nothing.
+
+    Raises:
+        InputFault: values are at fault.
+    """
+    found: list[InputFault] = []
+
+    def read(part: Callable[[], T]) -> T | None:
+        try:
+            return part()
+        except InputFault as fault:
+            found.extend((InputFault(fault.pointer, fault.cause), *fault.others))
+        return None
+
+    yield read
+    if found:
+        raise InputFault(found[0].pointer, found[0].cause, found[1:]) from found[0].cause
 
 
 class InvalidRequest(ValueError):
     """Values are missing, of the wrong type or out of range.
 
     Attributes:
-        errors: JSON pointers with what is wrong there, at most ``MOST_ERRORS``.
+        errors: what is wrong with each value, at most ``MOST_ERRORS``.
 
     Args:
         errors: all JSON pointers with what is wrong there, or the first.
@@ -58,17 +109,17 @@ class InvalidRequest(ValueError):
     """
 
     def __init__(self, errors: Iterable[tuple[str, str]], *, count: int | None = None) -> None:
-        errors = tuple(errors)
-        self.errors = errors[:MOST_ERRORS]
-        specified = "; ".join(f"{pointer or 'the body'} {detail}" for pointer, detail in self.errors)
-        super().__init__(specified + _and_more(len(errors) if count is None else count, len(self.errors)))
+        found = tuple(FieldFault(*each) for each in errors)
+        self.errors = found[:MOST_ERRORS]
+        specified = "; ".join(f"{each.pointer or 'the body'} {each.detail}" for each in self.errors)
+        super().__init__(specified + _and_more(len(found) if count is None else count, len(self.errors)))
 
 
 class UnknownFlag(ValueError):
     """A flag is not modelled.
 
     Attributes:
-        errors: JSON pointers with what is wrong there.
+        errors: what is wrong with each value.
         nearest: flags that are spelt alike.
 
     Only the first ``MOST_ERRORS`` names are listed and compared with the known names: comparing takes time.
@@ -96,8 +147,8 @@ class UnknownFlag(ValueError):
     ) -> None:
         names, known = tuple(names), tuple(known)
         count, names = len(names) if count is None else count, names[:MOST_ERRORS]
-        self.nearest = tuple(dict.fromkeys(near for name in names for near in nearest(name, known)))
-        self.nearest = self.nearest[:MOST_NEAREST]
+        alike = {name: nearest(name, known) for name in names}
+        self.nearest = _first_of(alike.values())
         shown = ", ".join(map(quoted, names)) + _and_more(count, len(names))
         hints = dict(zip(names, advice, strict=False))
         words = [f"{shown} {'is' if count == 1 else 'are'} not modelled"]
@@ -106,29 +157,34 @@ class UnknownFlag(ValueError):
         words += [f"{pointer or 'the body'} {detail}" for pointer, detail in others]
         super().__init__("; ".join(words) + _and_more(more, 0))
         flags = (
-            (
+            FieldFault(
                 f"{section}/{escaped(name)}",
                 "; ".join(filter(None, ("no such flag is modelled", hints.get(name)))),
+                near,
             )
-            for name in names
+            for name, near in alike.items()
         )
-        self.errors = (*flags, *others)[:MOST_ERRORS]
+        self.errors = (*flags, *(FieldFault(*each) for each in others))[:MOST_ERRORS]
 
 
 class RefusedCommand(ValueError):
     """The parser of the release refuses a command: it has no such flag, or a value has the wrong type.
 
     Attributes:
-        errors: JSON pointers with what is wrong there, at most ``MOST_ERRORS``.
+        errors: what is wrong with each value, at most ``MOST_ERRORS``.
         nearest: flags of the release that are spelt alike.
     """
 
     def __init__(self, reading: CommandReading) -> None:
         unknown, faults = reading.unknown[:MOST_ERRORS], reading.faults[:MOST_ERRORS]
-        self.nearest = tuple(dict.fromkeys(near for error in unknown for near in error.nearest))
+        self.nearest = _first_of(error.nearest for error in unknown)
         words = [*map(str, unknown), *faults]
         count = len(reading.unknown) + len(reading.faults)
-        self.errors = tuple(("/command", each) for each in words[:MOST_ERRORS])
+        found = (
+            *(FieldFault("/command", str(each), each.nearest) for each in unknown),
+            *(FieldFault("/command", each) for each in faults),
+        )
+        self.errors = found[:MOST_ERRORS]
         super().__init__("; ".join(words[:MOST_ERRORS]) + _and_more(count, min(len(words), MOST_ERRORS)))
 
 
@@ -148,52 +204,32 @@ class LocalModel(ValueError):
         )
 
 
-class UnknownCacheDtype(ValueError):
-    """No release has such a cache dtype.
-
-    Attributes:
-        nearest: the types that are spelt alike, or else all.
-    """
-
-    def __init__(self, given: str, known: tuple[str, ...]) -> None:
-        self.nearest = nearest(given, known) or known
-        super().__init__(f"no release has the kv_cache_dtype {quoted(given)}")
-
-
-MOST_CHOICES: Final = 12
-"""Values of a flag that a message lists; of more it names the nearest."""
-
-
 class UnknownFlagValue(ValueError):
-    """No release takes such a value for a flag.
+    """No release takes such a value for a flag that takes only certain words.
 
     Attributes:
-        nearest: the values that are spelt alike, or else all.
+        nearest: the values that are spelt alike, or else all of a few.
     """
+
+    refused: ClassVar[str] = "no release takes {given} for {flag}"
 
     def __init__(self, flag: str, given: str, known: tuple[str, ...]) -> None:
         alike = nearest(given, known)
-        self.nearest = alike or known
-        choices = f"choices: {', '.join(known)}"
-        if len(known) > MOST_CHOICES:
-            choices = (
-                f"nearest of {len(known)}: {', '.join(alike)}"
-                if alike
-                else f"none of its {len(known)} values is spelled alike"
-            )
-        super().__init__(f"no release takes {quoted(given)} for {flag}; {choices}")
+        self.nearest = alike or (known if len(known) <= FEW else ())
+        choices = few_of(alike, known, where_listed(flag))
+        super().__init__(f"{self.refused.format(given=quoted(given), flag=flag)}; {choices}")
 
 
-class UnknownSpeculativeMethod(ValueError):
-    """No release has such a method of speculative decoding.
+class UnknownCacheDtype(UnknownFlagValue):
+    """No release has such a cache dtype."""
 
-    Attributes:
-        nearest: the methods that are spelt alike, or else all.
-    """
+    refused = "no release has the {flag} {given}"
 
-    def __init__(self, given: str, known: tuple[str, ...]) -> None:
-        self.nearest = nearest(given, known) or known
-        super().__init__(f"no release has the speculative method {quoted(given)}")
+
+class UnknownSpeculativeMethod(UnknownFlagValue):
+    """No release has such a method of speculative decoding."""
+
+    refused = "no release has the speculative method {given}"
 
 
 class GpuNotModelled(ValueError):
@@ -223,15 +259,24 @@ class UnknownParameter(ValueError):
     """A query parameter is not one of the route's.
 
     Attributes:
-        errors: JSON pointers with what is wrong there.
+        errors: what is wrong with each value.
         nearest: parameters that are spelt alike.
     """
 
     def __init__(self, names: Iterable[str], known: Iterable[str]) -> None:
         names, known = tuple(names), tuple(known)
         shown = names[:MOST_ERRORS]
-        self.nearest = tuple(dict.fromkeys(near for name in shown for near in nearest(name, known)))
+        alike = {name: nearest(name, known) for name in shown}
+        self.nearest = _first_of(alike.values())
         listed = ", ".join(map(quoted, shown)) + _and_more(len(names), len(shown))
-        has = f"it has {', '.join(known)}" if known else "it has none"
+        has = few_of(self.nearest, known, PARAMETERS_LISTED) if known else "it has none"
         super().__init__(f"this route has no query parameter {listed}: {has}")
-        self.errors = tuple((f"/{escaped(name)}", "is no parameter of this route") for name in shown)
+        self.errors = tuple(
+            FieldFault(f"/{escaped(name)}", "is no parameter of this route", near)
+            for name, near in alike.items()
+        )
+
+
+def _first_of(alike: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return the first of the names that are spelt like any of several."""
+    return tuple(dict.fromkeys(near for each in alike for near in each))[:MOST_NEAREST]

@@ -1,25 +1,28 @@
 """Finds values of flags that the engine cannot be started with, before anything is planned."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
-from functools import cache
 from operator import attrgetter
 from typing import Final
 
 from packaging.version import Version
 
+from service.application.choice_catalog import CACHE_DTYPE, METHOD, choices_of
 from service.application.errors import (
     InputFault,
     UnknownCacheDtype,
     UnknownFlagValue,
     UnknownSpeculativeMethod,
 )
+from service.backends.backend_rules import UnknownBackend, release_rules
 from service.engines.arguments.arguments import arguments_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for, unavailable_flags
 
-CHECKED_APART: Final = frozenset({"kv_cache_dtype", "moe_backend"})
+CHECKED_APART: Final = frozenset({"kv_cache_dtype", "attention_backend", "moe_backend"})
 """Flags whose values have a table of their own, or are taken from builds between releases."""
+AUTO: Final = "AUTO"
+"""What leaves the attention backend to the engine."""
 UNTOUCHED: Final = ServeFlags()
 WORD_TYPES: Final = (str, str | None)
 _WORDS: Final = tuple(
@@ -44,8 +47,10 @@ def _faults(flags: ServeFlags, release: Version) -> Iterator[InputFault]:
     for name, given in _given_words(flags):
         if name in missing or _is_choice_of(release, name, given):
             continue
-        if name in _choices() and not _is_choice(name, given):
-            yield InputFault(f"/serve/{name}", UnknownFlagValue(name, given, _choices()[name]))
+        known = choices_of(name)
+        if known and not _is_choice(name, given, known):
+            yield InputFault(f"/serve/{name}", UnknownFlagValue(name, given, known))
+    yield from _backend_fault(flags, release)
     # What the release itself has is known without reading the rules of all others.
     rules = rules_for(release)
     if flags.kv_cache_dtype not in rules.dtypes.accepted:
@@ -68,53 +73,32 @@ def _is_choice_of(release: Version, name: str, given: str) -> bool:
     return name in table and given in (table[name].choices or ())
 
 
-def _is_choice(name: str, given: str) -> bool:
+def _is_choice(name: str, given: str, known: Collection[str]) -> bool:
     tables = (arguments_of(release) for release in RELEASES)
     arguments = [table[name] for table in tables if name in table]
     if given == "None" and any(argument.nullable for argument in arguments):
         return True
     folded = given.lower().replace("-", "_") if any(argument.folded for argument in arguments) else given
-    return not {given, folded}.isdisjoint(_choices()[name])
+    return not {given, folded}.isdisjoint(known)
 
 
-@cache
-def _choices() -> dict[str, tuple[str, ...]]:
-    """Return the values of all releases together, of the modelled flags that take only certain words.
-
-    A flag that takes any word in one release is left out, and so are numbers.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for name in ServeFlags.__dataclass_fields__:
-        states = [arguments_of(release)[name] for release in RELEASES if name in arguments_of(release)]
-        if name not in CHECKED_APART and states and all(state.choices for state in states):
-            found[name] = tuple(dict.fromkeys(choice for state in states for choice in state.choices))
-    methods = (method for each in RELEASES for method in rules_for(each).checkpoints.quantization_methods)
-    return {**found, "quantization": tuple(sorted(set(methods)))}
-
-
-@cache
-def _cache_dtypes() -> tuple[str, ...]:
-    """Return the cache dtypes of all releases together."""
-    dtypes = (dtype for release in RELEASES for dtype in rules_for(release).dtypes.accepted)
-    return tuple(dict.fromkeys(dtypes))
-
-
-@cache
-def _speculative_methods() -> tuple[str, ...]:
-    """Return the methods of speculative decoding of all releases together."""
-    methods = (method for release in RELEASES for method in rules_for(release).speculation.methods)
-    return tuple(dict.fromkeys(methods))
+def _backend_fault(flags: ServeFlags, release: Version) -> Iterator[InputFault]:
+    """Yield an attention backend that the release does not have: its parser compares names in upper case."""
+    given = flags.attention_backend
+    if given is None or given.upper() == AUTO or given.upper() in (known := release_rules(release).backends):
+        return
+    yield InputFault("/serve/attention_backend", UnknownBackend.named(given, known))
 
 
 def _cache_dtype_fault(flags: ServeFlags) -> Iterator[InputFault]:
     given = flags.kv_cache_dtype
-    if given is not None and given not in _cache_dtypes():
-        yield InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(given, _cache_dtypes()))
+    if given is not None and given not in (known := choices_of(CACHE_DTYPE)):
+        yield InputFault("/serve/kv_cache_dtype", UnknownCacheDtype(CACHE_DTYPE, given, known))
 
 
 def _method_fault(flags: ServeFlags) -> Iterator[InputFault]:
     config = flags.speculative_config
-    if config is None or config.method is None or config.method in _speculative_methods():
+    if config is None or config.method is None or config.method in choices_of(METHOD):
         return
-    error = UnknownSpeculativeMethod(config.method, _speculative_methods())
+    error = UnknownSpeculativeMethod(METHOD, config.method, choices_of(METHOD))
     yield InputFault("/serve/speculative_config/method", error)

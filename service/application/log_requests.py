@@ -248,7 +248,7 @@ def _specified_beside(error: Exception, body: ExplainBody) -> bool:
 
 def _at_its_place(error: Exception) -> Exception:
     if isinstance(error, InputFault) and error.pointer.startswith("/gpus/0"):
-        return InputFault(error.pointer.replace("/gpus/0", "/gpu", 1), error.cause)
+        return error.moved(lambda pointer: pointer.replace("/gpus/0", "/gpu", 1))
     return error
 
 

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, cast
 
 from pydantic import ValidationError
 
 from service.advisor.plan_request import EngineChoice, MeasuredTpot, Objective, PlanRequest, Workload
 from service.advisor.plan_types import Plan
 from service.advisor.siblings import siblings_of
-from service.application.chosen_gpus import chosen_gpus, known_gpu
+from service.application.chosen_gpus import ChosenGpus, chosen_gpus, known_gpu
 from service.application.command_requests import at_its_place, with_gpu_of_command, without_command
-from service.application.errors import InputFault, InvalidRequest
+from service.application.errors import InputFault, InvalidRequest, faults_together
 from service.application.flag_faults import flag_faults
-from service.application.invalid_request import invalid_request
 from service.application.model_reading import read_model
 from service.application.requested_draft import with_draft
 from service.application.requested_model import requested_model
@@ -54,6 +53,9 @@ def read_plan_body(document: object) -> PlanBody:
     try:
         return PlanBody.model_validate(document)
     except ValidationError as error:
+        # Most requests are without a fault, and a command reads one.
+        from service.application.invalid_request import invalid_request  # noqa: PLC0415
+
         raise invalid_request(error.errors(include_url=False), PlanBody) from None
 
 
@@ -81,8 +83,7 @@ async def plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
 async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
     _check_work(body)
     flags = body.serve.flags()
-    engine = _engine(body, flags)
-    gpus, counts = chosen_gpus(body.gpus, services.gpus)
+    engine, (gpus, counts) = _named(body, flags, services)
     target = await requested_model(body, services, engine.rules.checkpoints)
     model = await with_draft(target, body, flags, services)
     workload = _workload(body)
@@ -99,6 +100,18 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
         counts=counts,
         search=body.search,
     )
+
+
+def _named(body: PlanBody, flags: ServeFlags, services: PlanServices) -> tuple[EngineChoice, ChosenGpus]:
+    """Resolve the release, the flags and the GPU types of a body.
+
+    Raises:
+        InputFault: some do not exist; it names all of them.
+    """
+    with faults_together() as read:
+        engine = read(lambda: _engine(body, flags))
+        chosen = read(lambda: chosen_gpus(body.gpus, services.gpus))
+    return cast("EngineChoice", engine), cast("ChosenGpus", chosen)
 
 
 def _workload(body: PlanBody) -> Workload | None:

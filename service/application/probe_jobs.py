@@ -131,7 +131,7 @@ async def spec_of(body: ProbeBody, services: Services) -> JobSpec:
         request = await plan_request(requested, services)
         planned = await run_cpu_bound(lambda: answer_plan_request(request, services))
     except InputFault as fault:
-        raise InputFault(f"/plan{fault.pointer}", fault.cause) from fault
+        raise fault.moved("/plan{}".format) from fault
     candidate = planned.plans[0].candidates[0]
     predicted = _predicted(candidate)
     config = await startable_config(requested.config, requested.model, requested.revision, services)

@@ -14,6 +14,7 @@ from service.engines.dated import read_timeline
 from service.engines.refusal import Stage
 from service.engines.timeline import InvalidTimeline, Timeline
 from service.gpus.capability import ComputeCapability
+from service.nearest_names import MOST_NEAREST, few_of, nearest, quoted
 
 _FILES: Final = (
     "selector.toml",
@@ -29,8 +30,27 @@ T = TypeVar("T")
 Rules = tuple[OutcomeRule[T], ...]
 
 
+LISTS_ALL: Final = "`dryserve engines values attention_backend` and GET /v1/engines list all"
+
+
 class UnknownBackend(LookupError):
-    """No backend of that name is known in the release."""
+    """No backend of that name is known in the release.
+
+    Attributes:
+        nearest: backends of the release that are spelt alike.
+    """
+
+    def __init__(self, words: str, nearest: tuple[str, ...] = ()) -> None:
+        super().__init__(words)
+        self.nearest = nearest
+
+    @classmethod
+    def named(cls, name: str, known: Iterable[str]) -> "UnknownBackend":
+        """Return the error for a name that a caller gave."""
+        known = sorted(known)
+        alike = nearest(name, known, count=MOST_NEAREST)
+        words = few_of(alike, known, LISTS_ALL)
+        return cls(f"the release has no attention backend {quoted(name)}; {words}", alike)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +152,7 @@ class ReleaseRules:
         try:
             return self.backends[name]
         except KeyError:
-            raise UnknownBackend(f"{name} is not among {', '.join(sorted(self.backends))}") from None
+            raise UnknownBackend.named(name, self.backends) from None
 
 
 def _rules_of(
@@ -232,6 +252,11 @@ def _bundled() -> Mapping[str, Any]:
 @cache
 def _dated_backends() -> tuple[_DatedBackend, ...]:
     return tuple(_DatedBackend.parse(name, raw) for name, raw in _bundled()["backends"].items())
+
+
+def backends_since() -> Mapping[str, Version]:
+    """Return the first release of each backend, the oldest first."""
+    return {each.name: each.since for each in sorted(_dated_backends(), key=lambda each: each.since)}
 
 
 def _at(release: Version, path: str, parse: Callable[[Any], T]) -> T:

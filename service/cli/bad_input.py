@@ -1,7 +1,7 @@
 """Ends a command with a message and exit code 2 where its input is at fault."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +10,6 @@ import typer
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest
-from service.application.invalid_request import invalid_request
 from service.application.schemas.plan_parameters import PLACES
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
@@ -24,7 +23,6 @@ WITHOUT_PARAMETER: Final = {"config": "--config", "serve": "--engine-flags"}
 """Options by members of a body that no flat parameter names as a whole."""
 COMMAND: Final = "/command"
 """Field of which faults are whole sentences; those of others go on after the option's name."""
-MOST_NEAREST: Final = 5
 NEEDED_BY: Final = {
     "/workload/prompt_tokens": ": --concurrent-requests and --output-tokens need it, "
     "or --max-model-len for prompts of that length"
@@ -42,6 +40,8 @@ def exits_on_bad_input() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
+        from service.application.invalid_request import invalid_request  # noqa: PLC0415 - most commands fail not
+
         raise _exit(invalid_request(error.errors(include_url=False))) from None
     except OSError as error:
         typer.echo(str(error), err=True)
@@ -68,19 +68,27 @@ def _exit(error: Exception) -> typer.Exit:
 
 
 def _lines(error: Exception, problem: "Problem") -> Iterator[str]:
-    """Yield what is wrong, each value by the name of its option."""
+    """Yield what is wrong, each value by the name of its option, with the nearest names below it."""
     if isinstance(error, InvalidRequest) and problem.errors:
         for each in problem.errors:
             colon = ":" if each.pointer == COMMAND else ""
             yield f"{option_name(each.pointer)}{colon} {each.detail}{NEEDED_BY.get(each.pointer, '')}"
-    elif isinstance(error, InputFault):
-        yield f"{option_name(error.pointer)}: {problem.detail if not error.others else error.errors[0][1]}"
-        yield from (f"{option_name(pointer)}: {words}" for pointer, words in error.errors[1:])
+            yield from _nearest(each.nearest or (), each.detail)
+    elif isinstance(error, InputFault) and error.others:
+        for each in problem.errors or ():
+            yield f"{option_name(each.pointer)}: {each.detail}"
+            yield from _nearest(each.nearest or (), each.detail)
     else:
-        yield f"{problem.title}: {problem.detail}"
-    unnamed = [name for name in problem.nearest or () if not _is_named(name, problem.detail)]
+        title = option_name(error.pointer) if isinstance(error, InputFault) else problem.title
+        yield f"{title}: {problem.detail}"
+        yield from _nearest(problem.nearest or (), problem.detail)
+
+
+def _nearest(names: Sequence[str], said: str) -> Iterator[str]:
+    """Yield a line with names that are spelt alike, where the text above does not hold them."""
+    unnamed = [name for name in names if not _is_named(name, said)]
     if unnamed:
-        yield f"Nearest: {', '.join(unnamed[:MOST_NEAREST])}"
+        yield f"Nearest: {', '.join(unnamed)}"
 
 
 def _is_named(name: str, text: str) -> bool:

@@ -10,14 +10,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from service.application.choice_catalog import choices_by_flag
 from service.application.engine_catalog import engine_list
 from service.application.model_catalog import bundled_models
 from service.application.schemas.hardware import GpuAnswer, GpuList
 from service.application.schemas.model import ModelList
 from service.application.text.layout import NARROWEST
+from service.cli.exit_codes import ExitCode
 from service.gpus.catalog import gpu_catalog
 from service.gpus.names import words_of
 from service.hub.snapshot import BundledSnapshot
+from service.nearest_names import nearest
 from service.units import gib_text
 
 WIDTH: Final = 1000
@@ -73,6 +76,26 @@ def list_engines(*, as_json: AsJson = False) -> None:
         for release in engine.releases
     )
     _print(("engine", "release", "released", "checked by"), rows)
+
+
+@engines.command("values")
+def list_values(
+    flag: Annotated[
+        str | None, typer.Argument(metavar="[FLAG]", help="Name of a flag, such as attention-backend.")
+    ] = None,
+) -> None:
+    """List the values that vLLM takes for FLAG, with the releases that take each; without FLAG, the flags."""
+    by_flag = choices_by_flag()
+    if flag is None:
+        _print(("flag", "values"), ((name, str(len(values))) for name, values in by_flag.items()))
+        return
+    name = flag.lstrip("-").replace("-", "_")
+    if name not in by_flag:
+        near = ", ".join(nearest(name, by_flag)) or "`dryserve engines values` lists them"
+        typer.echo(f"{flag} is no flag that takes only certain words; nearest: {near}", err=True)
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    rows = ((value, str(since), str(until or "")) for value, (since, until) in by_flag[name].items())
+    _print((name, "since", "until"), rows)
 
 
 def list_models(search: Search = None, *, as_json: AsJson = False) -> None:

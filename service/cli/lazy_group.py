@@ -81,7 +81,25 @@ def _loaded(name: str, entry: CommandEntry) -> Any:  # noqa: ANN401 - as above
         app: typer.Typer = getattr(import_module(entry.module), entry.app)
     holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     holder.add_typer(app)
-    return get_group(holder).commands[name]
+    command = get_group(holder).commands[name]
+    for parameter in getattr(command, "params", ()):
+        _read_only_what_is_given(parameter)
+    return command
+
+
+def _read_only_what_is_given(parameter: Any) -> None:  # noqa: ANN401 - as above
+    """Let an option that is left out be read without the validator of its values.
+
+    Typer makes a validator of Pydantic for each of a plan's hundred options, also for those that are absent.
+    """
+    read = parameter.process_value
+
+    def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - as above
+        if value is not None or parameter.required or parameter.callback is not None:
+            return read(ctx, value)
+        return () if parameter.multiple or parameter.nargs == -1 else None
+
+    parameter.process_value = process_value
 
 
 COMMANDS: Final[Mapping[str, CommandEntry]] = {
@@ -94,7 +112,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "searched.",
     ),
     "check": CommandEntry(
-        "service.cli.plan",
+        "service.cli.check",
         "check_app",
         "Dry-run exactly the command given: `vllm serve MODEL` with these flags and the engine's defaults.",
     ),

@@ -1,10 +1,10 @@
-"""`dryserve plan` and `dryserve check`: what the engine would do with a model."""
+"""`dryserve plan`: what the engine would do with a model."""
 
 import asyncio
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal
@@ -13,17 +13,18 @@ import typer
 
 from service.advisor.plan_types import Plan
 from service.application.errors import InvalidRequest
+from service.application.given_members import read_given
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.engine_parameters import EngineParameters
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan_body import MAX_COMMAND
+from service.application.schemas.plan_body import MAX_COMMAND, PlanBody
 from service.application.schemas.plan_format import Format
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
 from service.cli.local_folders import folder_of, with_local_models
-from service.cli.options import ENGINES_DEFAULTS, option, with_options
+from service.cli.options import option, with_options
 from service.cli.settings_of_host import host_settings
 from service.hub.fetched_config import FetchedConfig
 from service.memory.calibration import NOTHING_LEARNED, Calibration
@@ -82,7 +83,7 @@ def plan(  # noqa: PLR0913 - one for each option
     bad input.
     """
     with exits_on_bad_input():
-        document = with_config(EngineParameters(**flags).document(), config)
+        document = with_config(_parameters(flags).document(), config)
         document |= _asked(words or [], command_file)
         if "engines" in document or "name" in document.get("engine", {}):
             _check_words(document, flags.get("engine_flags"))
@@ -100,50 +101,18 @@ def plan(  # noqa: PLR0913 - one for each option
     finish(answer, format, options, parts, any_type=any_type or not document.get("gpus"))
 
 
-def check(  # noqa: PLR0913 - one for each option
-    *,
-    words: list[str] | None,
-    command_file: BinaryIO | None,
-    config: Path | None,
-    format: Format | None,  # noqa: A002 - the option's own name
-    any_type: Annotated[bool, ANY] = False,
-    every: Annotated[bool, EVERY] = False,
-    sort: Annotated[Literal["gpus", "tokens", "memory", "name"] | None, SORT] = None,
-    only: Annotated[Literal["starting", "serving"] | None, ONLY] = None,
-    **flags: Any,  # noqa: ANN401 - checked by EngineParameters
-) -> None:
-    """Dry-run exactly the command given: `vllm serve MODEL` with these flags and the engine's defaults.
-
-    Exits with 0 when it starts on every GPU type that is named (without --gpu: on at least one), 3 when it
-    does not start, 4 when that is uncertain, 5 when it starts but does not serve the whole workload, and 2 on
-    bad input.
-    """
-    plan(
-        words=words,
-        command_file=command_file,
-        config=config,
-        format=format,
-        any_type=any_type,
-        every=every,
-        sort=sort,
-        only=only,
-        **{**flags, "search": False},
-    )
-
-
 plan_app: Final = typer.Typer()
 plan_app.command()(with_options(plan, EngineParameters, Format, *COMMAND, without=("search", *IN_WORDS)))
-check_app: Final = typer.Typer()
-check_app.command()(
-    with_options(
-        check,
-        EngineParameters,
-        Format,
-        *COMMAND,
-        without=("search", "objective", *IN_WORDS),
-        words=ENGINES_DEFAULTS,
-    )
-)
+
+
+def _parameters(flags: Mapping[str, Any]) -> EngineParameters:
+    """Read the options that are given; all are checked where one of them is at fault.
+
+    Raises:
+        ValidationError: a value is not valid.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    return read_given(EngineParameters, given) or EngineParameters(**given)
 
 
 def _asked(words: list[str], command_file: BinaryIO | None) -> dict[str, str]:
@@ -228,7 +197,8 @@ async def _answer(document: dict[str, Any], settings: Settings, local: Sequence[
         if local:
             services = replace(services, models=services.models.with_local(*local))
         try:
-            request = await plan_request(read_plan_body(document), services)
+            body = read_given(PlanBody, document) or read_plan_body(document)
+            request = await plan_request(body, services)
         finally:
             await services.models.close()
     return answer_plan_request(request, services)

@@ -14,14 +14,13 @@ from service.engines.dated import SUMMARY, parse_value, read_timeline, read_time
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.timeline import Timeline
-from service.nearest_names import cut, nearest, quoted
+from service.nearest_names import LONGEST_NAME, MOST_NEAREST, cut, few_of, nearest, quoted
 
 TEXTS: Final = 256
 """Texts of versions whose release is remembered."""
 LATEST: Final = "latest"
 """What people call the newest release."""
-MOST_NEAREST: Final = 5
-"""Releases that are listed beside an unknown one."""
+LISTS_ALL: Final = "`dryserve engines list` and GET /v1/engines list all"
 
 
 class UnknownRelease(ValueError):
@@ -30,18 +29,18 @@ class UnknownRelease(ValueError):
     Attributes:
         given: the version that was given.
         newest: the newest release that is modelled.
-        nearest: modelled releases of the same minor version, or else the oldest for an older version and the
-            newest for any other text, at most five.
+        nearest: releases with the same numbers, or else the same digits, in another order; those of the same
+            minor version; those with a similar spelling; then the oldest for an older version, and the newest
+            for any other text. At most five.
     """
 
     def __init__(self, given: str) -> None:
         self.given = given
         self.newest = str(RELEASES[-1])
-        minor = ".".join(given.split(".")[:2])
-        alike = [release for release in reversed(RELEASES) if str(release).startswith(f"{minor}.")]
-        others = RELEASES if _is_older(given) else tuple(reversed(RELEASES))
-        self.nearest = tuple(map(str, (alike or others)[:MOST_NEAREST]))
-        super().__init__(f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}")
+        self.nearest = _nearest_releases(given)
+        super().__init__(
+            f"vLLM {cut(given)} is not modelled; the newest known release is {self.newest}; {LISTS_ALL}"
+        )
 
 
 class Check(StrEnum):
@@ -79,8 +78,10 @@ class UnknownPatch(ValueError):
 
     def __init__(self, given: str) -> None:
         self.given = given
-        self.nearest = nearest(given, PATCHES, cutoff=0.4) or tuple(PATCHES)
-        super().__init__(f"the patch {quoted(given)} is not known")
+        alike = nearest(given, PATCHES, cutoff=0.4)
+        self.nearest = alike or tuple(PATCHES)[:MOST_NEAREST]
+        where = "GET /v1/engines and `dryserve engines list --json` list all"
+        super().__init__(f"the patch {quoted(given)} is not known; {few_of(alike, tuple(PATCHES), where)}")
 
 
 class UnavailableFlag(ValueError):
@@ -246,6 +247,23 @@ def resolve_release(text: str | None) -> ResolvedRelease:
         doubt = f"vLLM {text} is a development build. It is planned as {release} and may behave differently."
         return ResolvedRelease(release, doubt)
     return _known(release)
+
+
+def _nearest_releases(given: str) -> tuple[str, ...]:
+    """Return the releases that a text may mean, the likeliest first."""
+    text = given.strip().removeprefix("v")[:LONGEST_NAME]
+    newest_first = [str(release) for release in reversed(RELEASES)]
+    numbers, digits = sorted(text.split(".")), sorted(text)
+    same_numbers = [each for each in newest_first if sorted(each.split(".")) == numbers]
+    same_digits = [each for each in newest_first if sorted(each) == digits]
+    minor = ".".join(text.split(".")[:2])
+    same_minor = [each for each in newest_first if each.startswith(f"{minor}.")]
+    older = _is_older(text)
+    # What may be a release of that time is meant as it is written, and no slip of the hand.
+    spelt = [] if older else nearest(text, newest_first, count=MOST_NEAREST)
+    others = [] if same_minor else newest_first[::-1] if older else newest_first
+    found = (*same_numbers, *same_digits, *same_minor, *(() if same_minor else spelt), *others)
+    return tuple(dict.fromkeys(found))[:MOST_NEAREST]
 
 
 def _is_older(text: str) -> bool:

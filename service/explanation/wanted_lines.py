@@ -13,6 +13,10 @@ ABOVE: Final = (
     "The message follows from another one. Paste the lines above it, from the first ERROR or Traceback of "
     "EngineCore or a Worker on; `docker logs`, `journalctl -u` or `kubectl logs --previous` have them."
 )
+BELOW: Final = (
+    "The text ends within a traceback. Paste the lines below it too, down to the last line of the traceback, "
+    "which names the error, and those that follow it."
+)
 OF_REQUEST: Final = (
     "To be sure, paste the command that starts the server, one request with its answer, and the lines that "
     "the server logged meanwhile."
@@ -23,6 +27,8 @@ def wanted_lines(failure: Failure) -> str:
     """Return which lines would tell the cause; empty where the text holds the engine's own words of it."""
     if failure.paraphrased:
         return OF_REQUEST if failure.refused else OF_START
+    if failure.cut:
+        return BELOW
     if failure.cause is None and failure.follows:
         return ABOVE
     return ""

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cache
 from typing import Any, Final, Self
 
@@ -18,10 +17,10 @@ from service.gpus.gpu_type import (
     TotalVariant,
     Vendor,
 )
-from service.gpus.names import gpus_named
+from service.gpus.names import GLUED, gpus_named
 from service.gpus.slices import profile_in, slices_of
 from service.gpus.totals import MemoryTotal
-from service.nearest_names import quoted
+from service.nearest_names import quoted, similarity
 
 _NEAREST: Final = 5
 _LONGEST: Final = 100
@@ -30,9 +29,9 @@ _LEAST_SIMILARITY: Final = 0.6
 """Least similarity of an id that is suggested."""
 _SHORT: Final = 4
 """Characters of a short text: one wrong character of it leaves little that is alike."""
-_LEAST_SHORT_SIMILARITY: Final = 0.2
-_LEAST_WORD_SIMILARITY: Final = 0.75
-"""Least similarity of two similar words: one wrong character of four, as in ``h300`` for ``h100``."""
+_LEAST_SHORT_SIMILARITY: Final = 0.15
+_LEAST_WORD_SIMILARITY: Final = 0.7
+"""Least similarity of two similar words: ``h300`` and ``h100``, one wrong character of four, have 0.75."""
 
 LISTS_ALL: Final = "`dryserve gpus list` and GET /v1/gpus list all"
 
@@ -189,7 +188,7 @@ def _similarity(text: str, gpu: GpuType) -> float:
     It is the similarity of the spelling to the id, plus the mean similarity of the words to the type's words.
     """
     words, spelt = _words(text), "-".join(_words(text))
-    spelling = SequenceMatcher(None, spelt, gpu.id).ratio()
+    spelling = similarity(spelt, gpu.id)
     known = {*_words(gpu.id), *_words(gpu.name), *_words(gpu.form_factor or "")}
     similar = sum(max(_word_similarity(word, other) for other in known) for word in words)
     return spelling + (similar / len(words) if words else 0)
@@ -199,12 +198,14 @@ def _word_similarity(word: str, known: str) -> float:
     """Return 1 if the known word starts with this word, their similarity if it is high enough, else 0."""
     if known.startswith(word):
         return 1.0
-    ratio = SequenceMatcher(None, word, known).ratio()
+    ratio = similarity(word, known)
     return ratio if ratio >= _LEAST_WORD_SIMILARITY else 0.0
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z]+[0-9]+[a-z]*|[0-9]+[a-z]*|[a-z]+", text.lower())
+    """Return the words of a name; a brand that is glued to a number (``rtx4090``) is a word of its own."""
+    words = re.findall(r"[a-z]+[0-9]+[a-z]*|[0-9]+[a-z]*|[a-z]+", text.lower())
+    return [part for word in words for part in GLUED.sub(r"\g<0> ", word).split()]
 
 
 _COPIED: Final = frozenset(

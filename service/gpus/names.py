@@ -25,7 +25,7 @@ MODDED: Final = "modded"
 """Last word of the ids of cards that somebody else than the maker gave more memory."""
 
 _WORD: Final = re.compile(r"[a-z]+[0-9]+[a-z]*|[0-9]+[a-z]*|[a-z]+")
-_GLUED: Final = re.compile(r"^(?:rtx|gtx|rx)(?=[0-9])")
+GLUED: Final = re.compile(r"^(?:rtx|gtx|rx)(?=[0-9])")
 """A brand that is written in one word with the number, as in ``rtx4090``."""
 
 
@@ -75,7 +75,7 @@ def _key(words: Iterable[str]) -> str:
 
 
 def _core(words: Iterable[str]) -> tuple[str, ...]:
-    unbranded = (_GLUED.sub("", word) for word in words)
+    unbranded = (GLUED.sub("", word) for word in words)
     return tuple(word for word in unbranded if word not in BRANDS | EDITIONS)
 
 

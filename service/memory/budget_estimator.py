@@ -19,7 +19,13 @@ from service.memory.budget_types import (
     WeightsEstimate,
 )
 from service.memory.constants import MemoryConstants, constants_at
-from service.memory.device import DeviceConstants, free_memory, non_torch_growth, requested_memory
+from service.memory.device import (
+    DeviceConstants,
+    free_memory,
+    non_torch_growth,
+    requested_memory,
+    unexplained,
+)
 from service.memory.exchange import CHUNK_TOKENS, exchange_buffers
 from service.memory.graphs import Capture, captured_graphs, cuda_graphs
 from service.memory.host import NO_FLAGS, HostFlags, host_memory
@@ -43,7 +49,10 @@ MOVED_EXPERTS: Final = (
     "room for the experts of one layer that are received from other ranks; vLLM 0.13.0 and 0.32.0, "
     "distributed/eplb/eplb_state.py EplbState.add_model"
 )
-REMAINDER: Final = "requested less weights, activation, non-torch growth and CUDA graphs"
+REMAINDER: Final = (
+    "requested less weights, activation, non-torch growth and CUDA graphs; the bounds allow for what starts "
+    "on such GPUs differ beside these terms"
+)
 
 SUMS_OF_A_LAYER: Final = 2
 """Sums over ranks in a layer: after its mixer, and after its feed-forward network."""
@@ -183,7 +192,8 @@ class _Start:
         non_torch = self._non_torch()
         capture = self._capture(layers)
         graphs = cuda_graphs(self.architecture, self.constants.graphs, capture)
-        left = difference(requested, (weights, peak, non_torch, graphs), REMAINDER)
+        beyond = self._unexplained()
+        left = difference(requested, (weights, peak, non_torch, graphs, beyond), REMAINDER)
         given = inputs.kv_cache_memory_bytes
         return MemoryBudget(
             total=inputs.total,
@@ -196,8 +206,17 @@ class _Start:
             compiled_copy=compiled_copy(self.architecture, self.constants.activation, run),
             non_torch=non_torch,
             cuda_graphs=graphs,
+            unexplained=beyond,
             captured_graphs=captured_graphs(self.architecture, self.constants.graphs, capture),
             available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
+        )
+
+    def _unexplained(self) -> Estimate:
+        return unexplained(
+            self.inputs.compute_capability,
+            self.constants.device,
+            several_ranks=self.inputs.tensor_parallel_size > 1,
+            unified_memory=self.inputs.unified_memory,
         )
 
     def _host(self, layers: range, weights: WeightsEstimate) -> HostDemand:
@@ -371,7 +390,7 @@ def on_device(budget: MemoryBudget, inputs: BudgetInputs, device: Estimate) -> M
     """Return the budget of the same start on a device of another total; the other terms do not change."""
     constants = constants_at(inputs.release).device
     requested = requested_memory(device, inputs.gpu_memory_utilization, constants)
-    taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs)
+    taken = (budget.weights, budget.activation, budget.non_torch, budget.cuda_graphs, budget.unexplained)
     left = budget.available_kv
     if inputs.kv_cache_memory_bytes is None:
         left = difference(requested, taken, REMAINDER)

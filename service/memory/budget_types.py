@@ -110,6 +110,8 @@ class MemoryBudget:
     captured_graphs: Estimate
     """Memory of the captured graphs. They are captured after the cache is allocated, so a release that sets
     nothing aside exceeds ``requested`` by them."""
+    unexplained: Estimate
+    """By how much ``available_kv`` may be wrong beside these terms: zero, with bounds."""
     available_kv: Estimate
     """Memory that remains for the cache; may be negative."""
     adapters: Estimate

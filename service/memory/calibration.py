@@ -35,6 +35,10 @@ FLOORS: Final = {Level.EXACT: 50 * MIB, Level.GPU: 100 * MIB, Level.RELEASE: 300
 """The least standard deviation between starts in bytes, even if all measurements agree."""
 
 
+SAME_GPU: Final = frozenset({Level.EXACT, Level.GPU})
+"""Levels whose spread between measured starts stands for what terms do not explain on a GPU type."""
+
+
 class Term(StrEnum):
     """A term of the budget that is measured."""
 
@@ -126,9 +130,12 @@ class Calibration:
         terms: dict[str, Any] = {
             term.value: _shifted(getattr(budget, term.value), found.get(term)) for term in Term
         }
-        left = difference(budget.requested, terms.values(), REMAINDER)
+        nearest = min((each.evidence for each in found.values()), key=lambda each: _ORDER[each.level])
+        if nearest.level in SAME_GPU:
+            terms["unexplained"] = replace(budget.unexplained, low=0, high=0)
         if budget.available_kv.basis is not Basis.GIVEN:
-            nearest = min((each.evidence for each in found.values()), key=lambda each: _ORDER[each.level])
+            parts = ({"unexplained": budget.unexplained} | terms).values()
+            left = difference(budget.requested, parts, REMAINDER)
             terms["available_kv"] = replace(left, evidence=nearest)
         return replace(budget, **terms)
 

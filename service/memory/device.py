@@ -7,7 +7,7 @@ from typing import Final
 
 from service.gpus.gpu_type import GpuType, MemoryBasis
 from service.memory.budget_types import Basis, Estimate
-from service.memory.interval import difference, from_range
+from service.memory.interval import difference, exact, from_range
 from service.memory.ranges import MibRange, RankRanges, for_capability
 
 BASES: Final = {
@@ -27,6 +27,16 @@ class NonTorchGrowth(RankRanges):
 
 
 @dataclass(frozen=True, slots=True)
+class Unexplained:
+    """How far starts on GPUs of some capability are from the sum of their terms, in MiB."""
+
+    capability: tuple[int, int]
+    """Least compute capability that the sizes are for."""
+    one: int
+    several: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceConstants:
     """Dated constants of a device's memory."""
 
@@ -35,6 +45,10 @@ class DeviceConstants:
     """The growth where the GPU shares the host's memory."""
     context_mib: RankRanges
     """What the CUDA context and the ranks' communicators hold when the engine first reads the free memory."""
+    unexplained_mib: tuple[Unexplained, ...]
+    """What eight of ten starts on which nothing was fitted may have more or less for the cache than the terms
+    and their bounds explain, on one rank and on several.
+    """
     rounds_up: bool
     """The requested share is rounded up to whole bytes, or else down."""
     sources: Mapping[str, str]
@@ -83,3 +97,19 @@ def non_torch_growth(
     growth = for_capability(constants.growth_mib, capability)
     size = growth.several if several_ranks else growth.one
     return from_range(size, Basis.CALIBRATED, constants.sources["growth_mib"])
+
+
+def unexplained(
+    capability: tuple[int, int], constants: DeviceConstants, *, several_ranks: bool, unified_memory: bool
+) -> Estimate:
+    """Return by how much the memory left for the cache may differ from what the terms leave, either way.
+
+    Terms are added as if each were wrong by itself. Where the constants come from other GPUs, several are
+    wrong together, and only whole starts show by how much.
+    """
+    source = constants.sources["unexplained_mib"]
+    if unified_memory:
+        return exact(0, Basis.CALIBRATED, source)
+    entry = for_capability(constants.unexplained_mib, capability)
+    size = entry.several if several_ranks else entry.one
+    return from_range(MibRange(0, -size, size), Basis.CALIBRATED, source)

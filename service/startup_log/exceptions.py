@@ -13,6 +13,8 @@ FRAME: Final = 'File "'
 _NAMED: Final = re.compile(
     r"(?<![\w.])(?<!::)((?:[a-z_]\w{0,60}\.){0,8})([A-Z]\w{0,80})(?::\s(.*)|:$|\((['\"].*)|$)", re.ASCII
 )
+_DOTTED: Final = re.compile(r"(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}: ", re.ASCII)
+"""The beginning of an exception of a module, below which its explanation follows."""
 _SUFFIX: Final = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|Failure|OutOfResources)$")
 HEADINGS: Final = frozenset({"Error", "Exception", "Failure"})
 """Words that head what follows, and are no class, where nothing stands behind them."""
@@ -29,6 +31,8 @@ MOST_PREFIX: Final = 24
 """Words of a prefix at most; a longer text before an exception is a sentence."""
 _RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
 """The source of a statement that raises an exception."""
+_ASSERTS: Final = re.compile(r"^assert \S.{0,400}")
+"""The source of a check, which is the last of a traceback only where it does not hold."""
 BELOW_A_FRAME: Final = 3
 """Lines below a frame in which its source stands."""
 FRAMES_ABOVE: Final = 4
@@ -68,6 +72,8 @@ def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
         found = _RAISES.search(lines[below].text)
         if found is not None:
             return Raised(below, found[1], found[2].strip("()\"' "), in_prose=False)
+        if _ASSERTS.match(lines[below].text):
+            return Raised(below, "AssertionError", lines[below].text, in_prose=False)
     return None
 
 
@@ -93,7 +99,9 @@ def _is_exception(match: re.Match[str], at: int, lines: Sequence[LogLine]) -> bo
         return True
     # The line below the last frame of a traceback is the exception, whatever its class is called.
     above = lines[max(0, at - FRAMES_ABOVE) : at]
-    return match.start() == 0 and any(line.text.startswith(FRAME) for line in above)
+    if match.start() != 0 or (above and _DOTTED.match(above[-1].text)):
+        return False
+    return any(line.text.startswith(FRAME) for line in above)
 
 
 def _kind_of_prefix(before: str) -> bool | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from service.startup_log.complaints import is_complaint
 from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, raised_by_source, raised_in
 from service.startup_log.known_words import KnownWords, known_words, over_two_lines
@@ -25,7 +26,7 @@ from service.startup_log.origins import (
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
 from service.startup_log.sentences import sentences
-from service.startup_log.symptoms import Described, described
+from service.startup_log.symptoms import Described, cause_of_words, described
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
     HEADER,
@@ -53,20 +54,6 @@ FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
 """What shows that a text is about a failure."""
-_COMPLAINS: Final = re.compile(
-    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
-    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
-    r"error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|"
-    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
-    re.IGNORECASE,
-)
-"""What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
-_DENIES: Final = re.compile(
-    r"\b(?:no|never|not|without)(?: an?| any)? "
-    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
-    re.IGNORECASE,
-)
-"""What shows that a person's sentence is about no failure."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 HANDLERS: Final = "serving_"
@@ -114,6 +101,8 @@ class Failure:
     """Calls of its traceback, the innermost first."""
     request: bool = False
     """The engine logged it while it answered a request."""
+    cut: bool = False
+    """The text ends within its traceback, above the exception."""
 
     @property
     def refused(self) -> bool:
@@ -239,7 +228,7 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]
-        if failing or _is_complaint(line, cause):
+        if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
     found = described(sentences(lines))
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
@@ -254,18 +243,13 @@ def _as_described(found: Described) -> Failure:
 
 
 def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure whose words do not say why with the reason that the title of the text names."""
+    """Return a failure of unknown words with what these are about, else with what the title names."""
+    if failure.cause is None and failure.type and (about := cause_of_words(failure.message)) is not None:
+        return replace(failure, cause=about, paraphrased=True, follows=False)
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
         return failure
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
-
-
-def _is_complaint(line: LogLine, cause: FailureCause) -> bool:
-    """Whether a person says in one sentence that something failed, and why."""
-    if line.level or _DENIES.search(line.text):
-        return False
-    return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
 
 
 def _requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLine]) -> set[int]:
@@ -293,7 +277,8 @@ def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
     # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
     origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
     origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    return replace(_of_line(wrapper or lines[at], origin), frames=frames)
+    cut = wrapper is None or wrapper.number < lines[at].number
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=cut)
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:

@@ -54,7 +54,9 @@ _HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
 _WORD: Final = re.compile(
     r"\d{1,3}(?:,\d{3})+|[a-z0-9'.+%]+|!{3,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
 )
-_TYPED: Final = re.compile(r"[A-Za-z][a-z']{0,24}[,.:;!?)]{0,3}")
+_LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
+"""The address of a page or a picture, whose words are nobody's."""
+_TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def _with_values(lines: Sequence[LogLine]) -> set[int]:
 
 
 def plain_words(text: str) -> str:
-    """Return the words of a text in small letters, each between blanks."""
+    """Return the words of a text in small letters, each between blanks, without the addresses of pages."""
+    text = _LINK.sub(" ", text) if "://" in text else text
     words = (word.strip(".'") for word in _WORD.findall(text.casefold()))
     return f" {' '.join(filter(None, words))} "
 
@@ -110,7 +113,10 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             return ()
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
-        for at, each in enumerate(_ENDS.split(text if tags is None else text[tags.end() :])):
+        said = text if tags is None else text[tags.end() :]
+        # A heading is one sentence, whatever stands in it.
+        headed = heads and (tags is not None or text.startswith("#"))
+        for at, each in enumerate([said] if headed else _ENDS.split(said)):
             title = heads and not at
             if title or _is_prose(each):
                 found.append(

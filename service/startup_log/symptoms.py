@@ -8,11 +8,12 @@ from typing import Final
 
 from service.bundled_toml import read_toml
 from service.startup_log.phrases import CAUSES, FailureCause
-from service.startup_log.sentences import Sentence, plain_words
+from service.startup_log.sentences import LONGEST, Sentence, plain_words
 
 ANY_LETTERS: Final = "*"
 OR: Final = "|"
 FAMILY: Final = "@"
+FORM: Final = "~"
 LEAST_WORDS: Final = 3
 """Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
@@ -33,6 +34,8 @@ _ATTEMPTS: Final = re.compile(
     r"enabled|enabling|switched|changed|verified|checked|added|removed) "
 )
 """What shows that a sentence says what was tried against it."""
+_OF_EXCEPTION: Final = "raises failed "
+"""What an exception says of itself by being one, in the words of people."""
 _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
@@ -44,10 +47,12 @@ class WordGroup:
     """Alternatives of which one is in a sentence."""
 
     words: tuple[str, ...]
+    forms: tuple[re.Pattern[str], ...] = ()
+    """Words that are known by their form."""
 
     def is_in(self, words: str) -> bool:
         """Whether a sentence's plain words hold one."""
-        return any(each in words for each in self.words)
+        return any(each in words for each in self.words) or any(each.search(words) for each in self.forms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +66,17 @@ class Symptom:
     """It says what happened and hardly why."""
     tagged: frozenset[str]
     """Kinds of issues, one of which the title names; empty for any."""
+    reported: bool = False
+    """Only people say so, and no exception."""
 
     def is_in(self, sentence: Sentence) -> bool:
         """Whether a sentence has it."""
         if self.tagged and self.tagged.isdisjoint(sentence.tags):
             return False
-        words = _DENIES.sub(" ", sentence.words)
+        return self.is_in_words(_DENIES.sub(" ", sentence.words))
+
+    def is_in_words(self, words: str) -> bool:
+        """Whether a text's plain words have it."""
         return all(each.is_in(words) for each in self.says) and not self.unless.is_in(words)
 
 
@@ -115,8 +125,25 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
     return None if title is None or titles_only else Described(title, None, general=True)
 
 
+def cause_of_words(message: str) -> FailureCause | None:
+    """Return what the words of an exception are about that no release is known to raise."""
+    words = f"{plain_words(message[:LONGEST])}{_OF_EXCEPTION}"
+    return next(
+        (
+            each.cause
+            for each in _vocabulary().symptoms
+            if not (each.general or each.reported or each.tagged) and each.is_in_words(words)
+        ),
+        None,
+    )
+
+
 def _is_of_failure(sentence: Sentence) -> bool:
-    return sentence.title or not (_WISHES.search(sentence.words) or _ATTEMPTS.match(sentence.words))
+    if sentence.title:
+        return True
+    if _ASKS.search(sentence.words) and sentence.text.rstrip().endswith(("?", "\uff1f")):
+        return False
+    return not (_WISHES.search(sentence.words) or _ATTEMPTS.match(sentence.words))
 
 
 def _spelled(word: str) -> str:
@@ -141,11 +168,17 @@ def _vocabulary() -> _Vocabulary:
     families: Mapping[str, str] = table["words"]
     causes = {each.name: each for each in CAUSES}
 
+    forms = {name: re.compile(pattern) for name, pattern in table["forms"].items()}
+
     def group(text: str) -> WordGroup:
         words: list[str] = []
         for each in text.split(OR):
-            words.extend(group(families[each[1:]]).words if each.startswith(FAMILY) else (_spelled(each),))
-        return WordGroup(tuple(dict.fromkeys(words)))
+            if each.startswith(FAMILY):
+                words.extend(group(families[each[1:]]).words)
+            elif not each.startswith(FORM):
+                words.append(_spelled(each))
+        named = (each[1:] for each in text.split(OR) if each.startswith(FORM))
+        return WordGroup(tuple(dict.fromkeys(words)), tuple(forms[name] for name in named))
 
     symptoms = (
         Symptom(
@@ -154,6 +187,7 @@ def _vocabulary() -> _Vocabulary:
             unless=WordGroup(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
             general=each.get("general", False),
             tagged=frozenset(each.get("tagged", ())),
+            reported=each.get("reported", False),
         )
         for each in table["symptom"]
     )

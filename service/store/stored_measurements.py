@@ -1,6 +1,5 @@
 """Whether a file of SQLite holds a measurement, found without the libraries that read measurements."""
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,9 @@ def may_have_measurements(file: Path) -> bool:
     """
     if not file.exists():
         return False
+    # Most hosts have no such file.
+    import sqlite3  # noqa: PLC0415
+
     address = f"{file.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True, timeout=PATIENCE_SECONDS)) as connection:

@@ -111,10 +111,13 @@ def probes_page(probes: Sequence[ProbeAnswer] | None) -> str:
 
 def problem_page(problem: Problem, question: PageQuestion, form: QuestionForm) -> str:
     """Return the page that says what is wrong with a question."""
-    faults = tuple((parameter_at(each.pointer), each.detail) for each in problem.errors or ())
+    errors = [(parameter_at(each.pointer), each) for each in problem.errors or ()]
+    faults = tuple((name, each.detail) for name, each in errors)
+    places = [(name, near) for name, each in errors for near in each.nearest or ()]
     # What a repository of the Hub lacks has no place in the body.
-    named = next((name for name, _ in faults), "model")
-    nearest = tuple((each, _with(question, named, each)) for each in problem.nearest or ())
+    named = next((name for name, _ in errors), "model")
+    alike = places or [(named, near) for near in problem.nearest or ()]
+    nearest = tuple((near, _with(question, name, near)) for name, near in alike)
     text = ProblemText(problem.title, problem.detail, faults, nearest)
     return _render("problem.html", title=f"{problem.title} · dryserve", page="Plan", form=form, problem=text)
 

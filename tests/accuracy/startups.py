@@ -8,6 +8,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -209,17 +210,27 @@ THIRD_PART: tuple[tuple[str, str, Figure], ...] = (
 
 
 def third_part(board: Board) -> Table:
-    """Return the figures of the starts gathered last: of those that are sealed, and of the others."""
-    grid = _grid("gathered last", "", "wanted", "sealed", "n", "learnt from", "n")
-    sealed = board.only(lambda each: part(each) is Part.SEALED)
-    learnt = board.only(lambda each: part(each) is Part.LEARNT)
+    """Return the figures of the starts gathered last: those that nothing was fitted on, and the others."""
+    groups = {
+        "sealed": {Part.SEALED},
+        "11-23": {Part.NEWEST},
+        "evening": {Part.LATEST},
+        "all sealed": {Part.SEALED, Part.NEWEST, Part.LATEST},
+        "learnt from": {Part.LEARNT},
+    }
+    grid = _grid("gathered last", "", "wanted", *(title for name in groups for title in (name, "n")))
+    boards = [board.only(partial(_is_of, parts)) for parts in groups.values()]
     for name, wanted, figure in THIRD_PART:
         cells: list[str] = []
-        for chosen in (sealed, learnt):
+        for chosen in boards:
             text, rows = figure(chosen)
             cells += (text, str(rows))
         grid.add_row(name, wanted, *cells)
     return grid
+
+
+def _is_of(parts: set[Part], startup: Startup) -> bool:
+    return part(startup) in parts
 
 
 def _rows(board: Board) -> Table:

@@ -27,6 +27,8 @@ ADDED: Final = "w"
 """The same of a few that were added to these the day after, and dealt out in the same way."""
 NEWEST: Final = "z"
 """The same of those that were gathered when all constants stood, and scored before anything was changed."""
+LATEST: Final = "n"
+"""The same of those that were gathered after them, in the same way."""
 
 
 class Part(StrEnum):
@@ -48,16 +50,24 @@ class Part(StrEnum):
     """Gathered last, and seen only in sum: no constant and no rule was changed because of it."""
     NEWEST = "held out: sealed 2026-11-23"
     """Gathered after all of these, and scored once before anything was changed."""
+    LATEST = "held out: sealed 2026-11-23, evening"
+    """Gathered after these, and scored once before anything was changed."""
+
+
+WHOLE: Final = {
+    FOUND: Part.FOUND,
+    UNFITTED: Part.UNFITTED,
+    NEWEST: Part.NEWEST,
+    LATEST: Part.LATEST,
+}
+"""Parts of starts that were gathered together and not dealt out."""
 
 
 def part(startup: Startup) -> Part:
     """Return the part of a start."""
-    if startup.id.startswith(FOUND):
-        return Part.FOUND
-    if startup.id.startswith(UNFITTED):
-        return Part.UNFITTED
-    if startup.id.startswith(NEWEST):
-        return Part.NEWEST
+    gathered = WHOLE.get(startup.id[0])
+    if gathered is not None:
+        return gathered
     if startup.id.startswith((LAST, ADDED)):
         return Part.SEALED if sha256(thread(startup).encode()).digest()[0] % 2 else Part.LEARNT
     model = _is_drawn(f"model {startup.known.config}")

@@ -1,6 +1,7 @@
 """The command line says the same as the service."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -251,7 +252,60 @@ def test_the_nearest_name_is_told_where_the_wrong_one_begins_with_it(line: str, 
     code, _, err = _run(*shlex.split(line))
 
     assert code == 2
-    assert err.splitlines()[-1].removeprefix("Nearest: ").split(", ")[0] == near
+    found = re.search(r"[Nn]earest(?: of \d+)?: ([^,;\s]+)", err)
+    assert found is not None
+    assert found[1] == near
+
+
+def test_each_value_at_fault_has_its_own_nearest_names() -> None:
+    wrong = "--gpu rtx4900,h1000 --kv-cache-dtype fp88 --quantization awk --attention-backend FLASH_ATN"
+    code, _, err = _run(*shlex.split(f"check Qwen/Qwen3-8B {wrong}"))
+
+    assert code == 2
+    near = {line.partition(":")[0]: line for line in err.splitlines()}
+    assert set(near) == {"--quantization", "--attention-backend", "--kv-cache-dtype", "--gpu"}
+    assert "nearest of 22: fp8;" in near["--kv-cache-dtype"]
+    assert "nearest of 45: awq;" in near["--quantization"]
+    assert ": FLASH_ATTN," in near["--attention-backend"]
+    assert [line for line in err.splitlines() if "nearest: rtx-4090-24gb" in line]
+    assert [line for line in err.splitlines() if "nearest: h100-" in line]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--attention-backend FLSH",
+        "--attention-backend zzz",
+        "--quantization zzz",
+        "--kv-cache-dtype zzz",
+        "--all2all-backend zzz",
+        "--gpu zzz",
+        "--engine-version zzz",
+        "--patch zzz",
+        """--speculative-config '{"method": "zzz"}'""",
+        "--engine sglang --engine-version zzz",
+        "--engine llama.cpp --engine-version zzz",
+    ],
+)
+def test_a_wrong_name_is_answered_in_a_line_that_says_where_the_list_stands(flags: str) -> None:
+    code, _, err = _run(*shlex.split(f"check Qwen/Qwen3-8B --gpu l4 {flags}"))
+
+    assert code == 2
+    assert len(err) < 330
+    assert re.search(r"`dryserve (gpus|engines) (list|values)|later, to |newest one|choices: ", err), err
+
+
+def test_the_values_of_a_flag_are_listed_with_their_releases() -> None:
+    """vLLM 0.20.0 brought turboquant_k8v4, and 0.11.0 bfloat16, to CacheDType of config/cache.py."""
+    code, out, _ = _run("engines", "values", "--", "--kv-cache-dtype")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()[2:]}
+
+    assert code == 0
+    assert rows["turboquant_k8v4"] == ["0.20.0"]
+    assert rows["bfloat16"] == ["0.11.0"]
+    assert _run("engines", "values", "kv_cache_dtyp")[0] == 2
+    flags = {line.split()[0] for line in _run("engines", "values")[1].splitlines()[2:]}
+    assert {"attention_backend", "quantization", "speculative_config.method"} <= flags
 
 
 def test_the_length_may_be_left_to_the_engine(client: TestClient) -> None:

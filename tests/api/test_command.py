@@ -145,7 +145,7 @@ def test_a_release_without_a_name_is_the_newest_that_has_every_flag(client: Test
         ("vllm serve $MODEL", "invalid-request", "MODEL"),
         ("vllm serve Qwen/Qwen3-8B --max-model-len 0", "invalid-request", "--max-model-len"),
         ("vllm serve Qwen/Qwen3-8B --kv-cache-dtype fp9", "unknown-kv-cache-dtype", "fp9"),
-        ("vllm serve Qwen/Qwen3-8B --attention-backend nope", "unknown-attention-backend", "NOPE"),
+        ("vllm serve Qwen/Qwen3-8B --attention-backend nope", "unknown-attention-backend", "nope"),
     ],
 )
 def test_a_fault_in_the_command_points_to_it(

@@ -132,7 +132,7 @@ def test_every_input_has_a_schema_of_its_own_name() -> None:
 def test_a_line_that_is_no_measurement_is_described(line: bytes, pointer: str, detail: str) -> None:
     with pytest.raises(InvalidRequest) as found:
         read_lines(line)
-    ((place, words),) = found.value.errors
-    assert place.startswith(pointer)
-    assert words.startswith(detail)
-    assert not any(each in words for each in PYDANTIC)
+    (fault,) = found.value.errors
+    assert fault.pointer.startswith(pointer)
+    assert fault.detail.startswith(detail)
+    assert not any(each in fault.detail for each in PYDANTIC)

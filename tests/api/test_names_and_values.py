@@ -116,7 +116,11 @@ def test_all_wrong_values_of_flags_are_named(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [("awqq", "; nearest of {}: awq"), ("zzz", "; none of its {} values")]
+    ("given", "said"),
+    [
+        ("awqq", "; nearest of {}: awq"),
+        ("zzz", "; none of {} is spelt alike; `dryserve engines values "),
+    ],
 )
 def test_of_many_values_the_nearest_are_named(client: TestClient, given: str, said: str) -> None:
     found = client.post("/v1/plan", json=with_serve(GEMMA, quantization=given)).json()

@@ -373,7 +373,7 @@ def test_no_more_names_are_compared_than_are_told(
         compared.append(word)
         return []
 
-    monkeypatch.setattr("service.nearest_names.get_close_matches", counted)
+    monkeypatch.setattr("difflib.get_close_matches", counted)
     client.post("/plan", json=with_serve(GEMMA, **{f"x{n}": 1 for n in range(1000)}))
     assert len(compared) == 10
     client.post("/plan", json=with_serve(GEMMA, **{"x" * 1000: 1}))

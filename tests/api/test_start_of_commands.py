@@ -7,9 +7,12 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
+from typer import _adapters
+from typer.testing import CliRunner
 
 from service.cli.lazy_group import COMMANDS
 from service.cli.main import cli
@@ -44,6 +47,22 @@ def _imported(home: Path, *words: str) -> tuple[int, set[str]]:
     )
     code, modules = json.loads(run.stdout.splitlines()[-1])
     return code, set(modules)
+
+
+def test_an_option_that_is_left_out_is_read_without_a_validator(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[object] = []
+    build = _adapters.build_leaf_adapter
+
+    def counted(annotation: object, **options: Any) -> Any:  # noqa: ANN401 - Typer has no public type for it
+        built.append(annotation)
+        return build(annotation, **options)
+
+    monkeypatch.setattr(_adapters, "build_leaf_adapter", counted)
+    words = ["check", "Qwen/Qwen3-8B", "--gpu", "l4", "--max-model-len", "4k"]
+    answer = CliRunner().invoke(cli, words)
+    assert answer.exit_code == 0, answer.output
+    assert built.count(str) == 3, "the model, the GPU and the length"
+    assert set(built) <= {str, bool}, "and --help"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -224,6 +225,28 @@ async def test_running_work_ends_when_its_caller_leaves() -> None:
     with pytest.raises(CallerLeft):
         await asyncio.wait_for(leaving, PATIENCE)
     assert await lane.run(lambda: 5, request_of("b")) == 5
+
+
+async def test_work_stops_for_a_moment_while_callers_are_refused() -> None:
+    """It takes twice its processor time at most, as for other work that is more urgent."""
+    lane, ended = Lane(100, 1000), asyncio.Event()
+
+    def busy() -> float:
+        began, end = time.monotonic(), time.thread_time() + 0.1
+        while time.thread_time() < end:
+            checkpoint()
+        return time.monotonic() - began
+
+    async def refuse() -> None:
+        while not ended.is_set():
+            lane.note_refusal()
+            await asyncio.sleep(0.001)
+
+    refusing = asyncio.create_task(refuse())
+    taken = await lane.run(busy, request_of("a"))
+    ended.set()
+    await refusing
+    assert taken >= 0.15
 
 
 async def test_work_that_waited_as_long_as_it_may_is_refused() -> None:

@@ -207,6 +207,22 @@ def test_an_unknown_release_names_the_newest_and_nearest(text: str, nearest: str
     assert nearest in caught.value.nearest
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("0.2.20", "0.20.2"),
+        ("v0.02.2", "0.22.0"),
+        ("0.8.5", "0.10.2"),
+        ("0.19.7", "0.19.1"),
+    ],
+)
+def test_the_nearest_release_has_the_same_numbers_in_another_order(text: str, first: str) -> None:
+    with pytest.raises(UnknownRelease) as caught:
+        find_release(text)
+    assert caught.value.nearest[0] == first
+    assert 1 <= len(caught.value.nearest) <= 5
+
+
 @pytest.mark.parametrize("patch", sorted(PATCHES))
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_patch_changes_only_what_it_claims(patch: str, release: Version) -> None:

@@ -110,6 +110,21 @@ def test_a_short_wrong_name_has_suggestions() -> None:
     assert "l4-24gb" in caught.value.nearest
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("rtx4900", "rtx-4090-24gb"),
+        ("RTX 3900", "rtx-3090-24gb"),
+        ("5009", "rtx-5090-32gb"),
+        ("b020", "b200-180gb"),
+    ],
+)
+def test_swapped_digits_mean_the_card_that_has_them(name: str, first: str) -> None:
+    with pytest.raises(UnknownGpu) as caught:
+        CATALOG.named(name)
+    assert caught.value.nearest[0] == first
+
+
 def test_short_names_are_of_types_in_the_catalog() -> None:
     assert set(common_names().values()) <= {gpu.id for gpu in CATALOG}
 

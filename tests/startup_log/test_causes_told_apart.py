@@ -53,6 +53,26 @@ def ending(text: str) -> Diagnosis:
         # Python 3.12, importlib: an import from a namespace package
         ("ImportError: cannot import name 'LLM' from 'vllm' (unknown location)", "package_hidden"),
         ("ImportError: cannot import name 'LLM' from 'vllm' (/opt/vllm/__init__.py)", "build_does_not_match"),
+        # xformers, ops/fmha/dispatch.py; vllm-project/vllm#10662, on a V100
+        (
+            "NotImplementedError: No operator found for `memory_efficient_attention_forward` with inputs:",
+            "no_kernels_for_this_gpu",
+        ),
+        # transformers, modeling_gguf_pytorch_utils.py; huggingface/transformers#32577
+        ("ValueError: Architecture chatglm not supported", "gguf_not_supported"),
+        # GNU ld, in the words of gcc; vllm-project/vllm#14321
+        ("collect2: error: ld returned 1 exit status", "toolchain_missing"),
+        # An exception of a package that no index has, by what it is about; LMCache/LMCache#412
+        ("AssertionError: Only FlashAttention backend is supported for now.", "no_attention_backend"),
+        # vllm-project/vllm#29138: what an attribute of nothing is about
+        (
+            "AttributeError: 'NoneType' object has no attribute 'use_mxfp4_w4a16'",
+            "quantization_not_supported",
+        ),
+        # Ray 2, _private/memory_monitor.py; MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#2
+        ("ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node", "out_of_host_memory"),
+        # vLLM 0.10.2 to 0.33.0, v1/attention/backends/flash_attn.py; vllm-project/vllm#22331
+        ("AssertionError: Sinks are only supported in FlashAttention 3 (4090)", "no_attention_backend"),
         # kserve/kserve#3946: the form of TORCH_INTERNAL_ASSERT, c10/util/Exception.h, in a sentence
         (
             'It fails: `r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":844`',

@@ -33,6 +33,28 @@ TITLES = [
     ("vllm does not recognize model type gemma9", "unknown_architecture"),
     ("LoRA adapter cannot be loaded, target module embed_tokens unsupported", "adapter_does_not_fit"),
     ("Permission denied for /.cache when the container runs as non-root", "file_not_accessible"),
+    # The form of a tensor's name, and of shards: OpenBMB/MiniCPM-V#789, vllm-project/vllm#52997 and #54178.
+    (
+        "\u52a0\u8f7d\u6a21\u578b\u62a5\u9519\uff08layers.0.mlp.down_proj.weight.absmax\uff09",
+        "weights_do_not_fit_the_class",
+    ),
+    ("the engine cannot find the quantized weights of this checkpoint", "weights_do_not_fit_the_class"),
+    (
+        "FP8 checkpoint fails with TP 8: 80 rows are not divisible by block_n=128",
+        "quantization_blocks_do_not_divide",
+    ),
+    # Features of a class: vllm-project/vllm#45455, #33685 and #22424.
+    ("Pipeline parallelism is not supported for MiniMax-M3", "spec_or_feature_unsupported"),
+    ("[Bug]: AbcForCausalLM does not support pipeline parallelism", "spec_or_feature_unsupported"),
+    # vllm-project/vllm#40677, #55509, #29049 and #10643.
+    ("FLASHINFER fails for Gemma 4, its head_size is not supported", "no_attention_backend"),
+    ("OOM error when loading LoRA adapters", "out_of_memory"),
+    ("GPU memory accounting issue with multiple vLLM instances", "memory_taken_by_others"),
+    # vllm-project/vllm#31782, #25241, #28098, #35720 and docker/model-runner#611.
+    ("**NVFP4-quantized** MoE models (llm-compressor) fail to initialize", "quantization_not_supported"),
+    ("BF16 and INT8 dtype mismatch when a quantized model runs", "tensors_do_not_fit"),
+    ("kv cache fp8 crash on sm<89", "fp8_cache_on_old_gpu"),
+    ("all-minilm fails to load without --runner pooling", "spec_or_feature_unsupported"),
     # Devices, memory, processes.
     ("no kernel image for RTX 5090 with vllm 0.8.2", "no_kernels_for_this_gpu"),
     ("[Bug]: CUDA OOM when serving Qwen3-32B with gpu_memory_utilization=0.9", "out_of_memory"),
@@ -69,6 +91,7 @@ QUIET = [
     "5.9s 1 0.00s - Debugger warning: It seems that frozen modules are being used.",
     "We train an adapter beside frozen weights of the base model.",
     "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --port 8000",
+    "We read https://example.org/huggingface-hub-connection-error before, and it serves well.",
 ]
 
 
@@ -82,6 +105,15 @@ def test_a_title_names_its_cause(title: str, cause: str | tuple[str, ...], form:
     assert failure is not None
     assert failure.cause is not None
     assert failure.cause.name in cause if isinstance(cause, tuple) else failure.cause.name == cause
+
+
+def test_a_heading_is_one_sentence() -> None:
+    """The form of vllm-project/vllm#25241."""
+    failure = read_log("# How to make a w4a8 checkpoint. I made one. But it does not work\n").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "quantization_not_supported"
 
 
 @pytest.mark.parametrize("text", QUIET)

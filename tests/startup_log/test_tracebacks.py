@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.explanation.wanted_lines import BELOW, wanted_lines
 from service.startup_log.lines import read_lines
 from service.startup_log.log import read_log
 from service.startup_log.tracebacks import Frame, frame_of
@@ -74,3 +75,43 @@ def test_a_frame_of_an_older_notebook_is_read() -> None:
     line = read_lines("/kaggle/usr/lib/vllm_0_7/vllm/utils.py in inner(*args, **kwargs)")[0]
 
     assert frame_of(line) == Frame("/kaggle/usr/lib/vllm_0_7/vllm/utils.py", "inner")
+
+
+def test_a_text_that_ends_within_a_traceback_asks_for_the_lines_below_it() -> None:
+    """The form of vllm-project/vllm#22709."""
+    failure = read_log(
+        "INFO 08-12 06:14:08 [cli_args.py:325] non-default args: {'model': 'a/b'}\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/vllm/entrypoints/cli/main.py", line 65, in main\n'
+        "    args.dispatch_function(args)\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is None
+    assert wanted_lines(failure) == BELOW
+
+
+def test_the_source_of_a_check_is_the_exception_where_the_text_ends() -> None:
+    """Lines of vllm-project/vllm-gaudi#728."""
+    failure = read_log(
+        "Traceback (most recent call last):\n"
+        '  File "/vllm/vllm/model_executor/models/gemma3.py", line 416, in forward\n'
+        "    assert intermediate_tensors is not None\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "model_class_failed"
+
+
+def test_what_explains_an_exception_below_it_is_none() -> None:
+    """Lines of vllm-project/vllm#25060."""
+    failure = read_log(
+        '  File "/opt/torch/_dynamo/exc.py", line 528, in unimplemented_v2\n'
+        "    raise Unsupported(msg)\n"
+        "torch._dynamo.exc.Unsupported: Observed exception\n"
+        "  Explanation: Dynamo found no exception handler\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.type == "Unsupported"

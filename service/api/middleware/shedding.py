@@ -58,6 +58,7 @@ class Shedding:
         if error is None:
             await self._app(scope, replayed(first, receive), send)
             return
+        self._lane.note_refusal()
         request_id = request_id_of(scope)
         before, after = _problem_around(error.waiting, error.retry_after, self._state.root_path)
         body = b"".join((before, request_id.encode(), after))

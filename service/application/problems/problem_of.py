@@ -7,7 +7,7 @@ from typing import Final
 
 from service.application.errors import (
     MOST_ERRORS,
-    MOST_NEAREST,
+    FieldFault,
     InputFault,
     InvalidRequest,
     RefusedCommand,
@@ -18,7 +18,7 @@ from service.application.problems.problem_type import ProblemType
 from service.application.problems.problem_types import INTERNAL_ERROR, TYPE_BY_ERROR, problem_type_of
 from service.application.schemas.problem import FieldError, Problem
 from service.hub.errors import HubError
-from service.nearest_names import cut
+from service.nearest_names import MOST_NEAREST, cut
 from service.redaction import hide_secrets
 
 DETAIL_BYTES: Final = 4096
@@ -44,13 +44,17 @@ def problem_of(
     if isinstance(error, InputFault):
         cause = error.cause
         problem = describe(problem_type_of(cause, types), cause, instance, error.errors)
-        changed: dict[str, object] = {"status": HTTPStatus.UNPROCESSABLE_ENTITY}
+        alike = dict.fromkeys(near for each in error.errors for near in each.nearest)
+        changed: dict[str, object] = {
+            "status": HTTPStatus.UNPROCESSABLE_ENTITY,
+            "nearest": list(alike)[:MOST_NEAREST] or None,
+        }
         if error.others:
-            more = "; ".join(f"{pointer}: {words}" for pointer, words in error.errors[1:])
+            more = "; ".join(f"{each.pointer}: {each.detail}" for each in error.errors[1:])
             changed["detail"] = _bounded(f"{problem.detail}; {more}", DETAIL_BYTES)
         return problem.model_copy(update=changed)
     with_errors = InvalidRequest | UnknownFlag | RefusedCommand | UnknownParameter
-    errors = list(error.errors) if isinstance(error, with_errors) else []
+    errors = error.errors if isinstance(error, with_errors) else ()
     return describe(problem_type_of(error, types), error, instance, errors)
 
 
@@ -58,11 +62,11 @@ def describe(
     kind: ProblemType,
     error: Exception,
     instance: str,
-    errors: Iterable[tuple[str, str]] = (),
+    errors: Iterable[FieldFault] = (),
 ) -> Problem:
     """Return a problem of a given type, in the error's words; those of an internal error are never shown.
 
-    ``errors``: JSON pointers with what is wrong there; the first ``MOST_ERRORS`` are shown.
+    ``errors``: what is wrong with each value; the first ``MOST_ERRORS`` are shown.
     """
     detail = kind.explanation if kind is INTERNAL_ERROR else _bounded(str(error), DETAIL_BYTES)
     return Problem(
@@ -72,8 +76,12 @@ def describe(
         detail=detail,
         instance=instance,
         errors=[
-            FieldError(pointer=_bounded(at, POINTER_BYTES), detail=_bounded(why, REASON_BYTES))
-            for at, why in islice(errors, MOST_ERRORS)
+            FieldError(
+                pointer=_bounded(each.pointer, POINTER_BYTES),
+                detail=_bounded(each.detail, REASON_BYTES),
+                nearest=list(each.nearest) or None,
+            )
+            for each in islice(errors, MOST_ERRORS)
         ]
         or None,
         nearest=list(getattr(error, "nearest", ()))[:MOST_NEAREST] or None,

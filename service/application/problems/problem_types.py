@@ -21,6 +21,7 @@ from service.application.problems.problem_type import ProblemType
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.backends.backend_rules import UnknownBackend
+from service.engine_plans.engine_releases import UnknownEngineRelease
 from service.engines.releases import UnavailableFlag, UnknownPatch, UnknownRelease
 from service.gpus.catalog import AmbiguousGpu, UnknownGpu
 from service.gpus.gpu_type import InvalidGpu
@@ -44,6 +45,7 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.launch_command.launch import UnreadableCommand
+from service.llama_cpp.builds import UnknownBuild
 
 INVALID_REQUEST: Final = ProblemType(
     "invalid-request",
@@ -100,7 +102,7 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "unknown-parameter",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The route has no such query parameter",
-        "`detail` lists the query parameters of the route. Others are refused and not ignored, since a "
+        "/openapi.yaml lists the query parameters of each route. Others are refused and not ignored, since a "
         "mistyped one would go unnoticed.",
     ),
     UnknownGpu: ProblemType(
@@ -134,7 +136,19 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The release of the engine is not modelled",
         "Engines change from release to release, so no plan is made for an unknown one. "
-        "GET /engines lists the known ones.",
+        "GET /engines (`dryserve engines list`) lists the known ones.",
+    ),
+    UnknownEngineRelease: ProblemType(
+        "unknown-engine-release",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The release of this engine is not modelled",
+        "`detail` names the oldest and the newest release that are modelled.",
+    ),
+    UnknownBuild: ProblemType(
+        "unknown-build",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "This is no build of llama.cpp",
+        "A build is named by its number, such as `b7079`.",
     ),
     UnknownPatch: ProblemType(
         "unknown-patch",
@@ -146,7 +160,8 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "unknown-attention-backend",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The release has no such attention backend",
-        "`detail` lists those that the release has for this kind of model.",
+        "`nearest` lists those with a similar spelling; `flag_values` in GET /engines, and "
+        "`dryserve engines values attention_backend`, list all.",
     ),
     UnavailableFlag: ProblemType(
         "flag-not-in-release",
@@ -165,15 +180,16 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "unknown-flag-value",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "No release takes such a value",
-        "The flag takes only certain words, which `detail` lists. A word that only other releases take is "
-        "no problem: the plan answers with the engine's refusal.",
+        "The flag takes only certain words, which `flag_values` in GET /engines and `dryserve engines values "
+        "FLAG` list. A word that only other releases take is no problem: the plan answers with the engine's "
+        "refusal.",
     ),
     UnknownSpeculativeMethod: ProblemType(
         "unknown-speculative-method",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "No release has such a method of speculative decoding",
-        "`nearest` lists methods with a similar spelling. A method that only other releases have is not a "
-        "problem: the plan answers with the engine's refusal.",
+        "`nearest` lists methods with a similar spelling, `flag_values` in GET /engines all. A method that "
+        "only other releases have is not a problem: the plan answers with the engine's refusal.",
     ),
     UnknownArchitecture: ProblemType(
         "unknown-architecture",

@@ -37,6 +37,21 @@ class FlagAnswer(Output):
     since: str = Field(description="First release that has the flag")
 
 
+class FlagValueAnswer(Output):
+    """A value of a flag that takes only certain words."""
+
+    value: str = Field(description="The value")
+    since: str = Field(description="First release that takes the value")
+    until: str | None = Field(description="First release that no longer takes it; null where the newest does")
+
+
+class FlagValuesAnswer(Output):
+    """The values of a flag that takes only certain words."""
+
+    flag: str = Field(description="Name of the flag, with underscores; after a dot, a key of its value")
+    values: list[FlagValueAnswer] = Field(description="Values of all releases together")
+
+
 class RuleAnswer(Output):
     """A behaviour that changes by release."""
 
@@ -53,6 +68,9 @@ class EngineDescription(Output):
     releases: list[ReleaseAnswer] = Field(description="Releases that can be planned, the oldest first")
     patches: list[PatchAnswer] = Field(description="Pull requests that can be laid over a release")
     flags: list[FlagAnswer] = Field(description="Flags that not every release has")
+    flag_values: list[FlagValuesAnswer] = Field(
+        description="Values of the flags that take only certain words, by flag"
+    )
     rules: list[RuleAnswer] = Field(description="Behaviours that change by release")
 
 

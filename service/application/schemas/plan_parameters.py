@@ -155,7 +155,9 @@ class PlanParameters(FlagsInput):
             InputFault: the text of a GPU of the caller's own cannot be read.
         """
         document: dict[str, Any] = {}
-        for name, value in self.model_dump(exclude_none=True, include=set(PLACES)).items():
+        for name, value in self:
+            if value is None or name not in PLACES:
+                continue
             *sections, key = PLACES[name]
             target = document
             for section in sections:

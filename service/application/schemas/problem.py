@@ -13,6 +13,9 @@ class FieldError(BaseModel):
         description="JSON pointer to the value in the body of a POST; for a GET, to its place in that body"
     )
     detail: str = Field(description="What is wrong with the value")
+    nearest: list[str] | SkipJsonSchema[None] = optional(
+        "Known names that are spelt like this value, at most five; left out where there are none"
+    )
 
 
 class Problem(BaseModel):
@@ -31,7 +34,8 @@ class Problem(BaseModel):
         "Values at fault, at most ten; left out where no single value is"
     )
     nearest: list[str] | SkipJsonSchema[None] = optional(
-        "Known names that are spelt like the one at fault, at most five; left out where there are none"
+        "Known names that are spelt like those at fault, at most five; `errors` has those of each value. "
+        "Left out where there are none"
     )
     retry_after: int | SkipJsonSchema[None] = optional(
         "Seconds after which to repeat the request; left out where repeating it does not help"

@@ -95,7 +95,9 @@ class ServeInput(FlagsInput):
 
     def flags(self) -> ServeFlags:
         """Return the engine's flags."""
-        given = self.model_dump(exclude_none=True, exclude={"speculative_config"})
+        given = {name: value for name, value in self if value is not None and name != "speculative_config"}
+        if objects := given.keys() & set(OBJECTS):
+            given |= self.model_dump(exclude_none=True, include=objects)
         if "environment" in given:
             given["environment"] = tuple(sorted(given["environment"].items()))
         given |= {name: tuple(given[name]) for name in LISTS if name in given}

@@ -1,0 +1,29 @@
+"""Says whether a person complains of a failure in one sentence."""
+
+import re
+from typing import Final
+
+from service.startup_log.lines import LogLine
+from service.startup_log.phrases import FailureCause
+
+_COMPLAINS: Final = re.compile(
+    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
+    r"error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|"
+    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
+_DENIES: Final = re.compile(
+    r"\b(?:no|never|not|without)(?: an?| any)? "
+    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about no failure."""
+
+
+def is_complaint(line: LogLine, cause: FailureCause) -> bool:
+    """Whether a person says in one sentence that something failed, and why."""
+    if line.level or _DENIES.search(line.text):
+        return False
+    return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
