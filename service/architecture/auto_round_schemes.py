@@ -6,7 +6,9 @@ from typing import Final
 
 from service.architecture.alike import alike
 from service.architecture.config import Config
+from service.architecture.uniform_lists import WHOLE_NAMES, Form, expression_form, lines_of
 from service.architecture.weight_schemes import (
+    LONG,
     MAX_GROUPS,
     MXFP4_GROUP,
     MXFP8_SCHEME,
@@ -19,6 +21,7 @@ from service.architecture.weight_schemes import (
     positive_group_size,
 )
 
+PATTERN_SIGNS: Final = ("*", "?", "[", "\nre:")
 _SPECIAL: Final = re.compile(r"[*+?^$()\[\]{}|\\]")
 FP8_TYPES: Final = frozenset({"fp", "fp8"})
 """Values of ``data_type`` that mean fp8 in blocks, whose sides ``group_size`` lists."""
@@ -53,15 +56,46 @@ def names_output(section: Config) -> bool:
 
 
 def _groups(section: Config) -> Iterator[SchemeGroup]:
-    named: dict[WeightScheme | None, list[str]] = {}
+    yield from _exceptions(section)
+    yield SchemeGroup(_scheme(section, section), _beginnings(_blocks(section)))
+
+
+def _exceptions(section: Config) -> Iterator[SchemeGroup]:
+    """Yield the groups of modules that ``extra_config`` names."""
     extra = section.section("extra_config")
-    for names, part in alike(extra, ("bits", "group_size", "sym")) if extra is not None else ():
-        named.setdefault(_scheme(section, part), []).extend(_targets(names))
-    if len(named) > MAX_GROUPS:
+    kinds = [] if extra is None else list(alike(extra, ("bits", "group_size", "sym")))
+    schemes = [_scheme(section, part) for _, part in kinds]
+    if len(set(schemes)) > MAX_GROUPS:
         raise LookupError("too many groups")
-    for scheme, names in named.items():
-        yield SchemeGroup(scheme, Names.of(names))
-    yield SchemeGroup(_scheme(section, section), Names.of(f"{block}*" for block in _blocks(section)))
+    if len(set(schemes)) == len(schemes):
+        for scheme, (names, _) in zip(schemes, kinds, strict=True):
+            yield SchemeGroup(scheme, _as_names(names))
+        return
+    named: dict[WeightScheme | None, list[str]] = {}
+    for scheme, (names, _) in zip(schemes, kinds, strict=True):
+        named.setdefault(scheme, []).extend(_targets(names))
+    for scheme, targets in named.items():
+        yield SchemeGroup(scheme, Names.of(targets))
+
+
+def _beginnings(blocks: tuple[str, ...]) -> Names:
+    """Return blocks as what the names of their modules begin with."""
+    if len(blocks) > LONG:
+        lines = lines_of(blocks)
+        if not any(sign in lines for sign in PATTERN_SIGNS):
+            return Names.of(blocks, Form())
+    return Names.of(f"{block}*" for block in blocks)
+
+
+def _as_names(names: list[str]) -> Names:
+    """Return keys as targets, those of a long list as they are written if they are written alike."""
+    if len(names) <= LONG:
+        return Names.of(_targets(names))
+    lines = lines_of(names)
+    if not any(character in lines for character in SPECIAL):
+        return Names.of(names, WHOLE_NAMES)
+    form = expression_form(lines, len(names))
+    return Names.of(names, form) if form is not None and form.anywhere else Names.of(_targets(names))
 
 
 def _targets(names: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ from service.architecture.auto_round_schemes import names_output, read_auto_roun
 from service.architecture.compressed_schemes import read_compressed_tensors
 from service.architecture.config import Config
 from service.architecture.quark_schemes import read_quark
+from service.architecture.uniform_lists import expression_form, lines_of
 from service.architecture.weight_schemes import (
     AWQ_BITS,
     BITSANDBYTES_4BIT,
@@ -36,6 +37,7 @@ def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
     return read(section) if read is not None else ()
 
 
+TAKEN: Final = "+:"
 EXCEPT: Final = "-:"
 """Begins a pattern of GPTQ's ``dynamic`` whose modules stay unquantized."""
 OPERATORS: Final = "\\*+?^$()[]{}|"
@@ -96,8 +98,12 @@ def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | No
             for name, part in dynamic.sections()
             for excluded, patterns in _by_sign([name])
         )
+    kinds = list(alike(dynamic, ("bits", "desc_act", "group_size", "sym")))
+    uniform = _uniform(kinds, section)
+    if uniform is not None:
+        return uniform
     groups: dict[WeightScheme | None, list[str]] = {}
-    for names, part in alike(dynamic, ("bits", "desc_act", "group_size", "sym")):
+    for names, part in kinds:
         for excluded, patterns in _by_sign(names):
             scheme = None if excluded else _gptq_scheme(part, section)
             groups.setdefault(scheme, []).extend(patterns)
@@ -106,6 +112,21 @@ def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | No
         return None
     as_targets = _beginnings if named else _expressions
     return tuple(SchemeGroup(scheme, as_targets(patterns)) for scheme, patterns in groups.items())
+
+
+def _uniform(kinds: list[tuple[list[str], Config]], section: Config) -> tuple[SchemeGroup, ...] | None:
+    """Return groups whose patterns are all written alike, ``None`` where they are not, or may match twice."""
+    groups: dict[WeightScheme | None, Names] = {}
+    for names, part in kinds:
+        sign = next(sign for sign in (EXCEPT, TAKEN, "") if names[0].startswith(sign))
+        form = expression_form(lines_of(names), len(names), sign)
+        scheme = None if sign == EXCEPT else _gptq_scheme(part, section)
+        if form is None or scheme in groups or (form.anywhere and len(kinds) > 1):
+            return None
+        groups[scheme] = Names.of(names, form)
+    if len(groups) > MAX_GROUPS:
+        return None
+    return tuple(SchemeGroup(scheme, names) for scheme, names in groups.items())
 
 
 def _by_sign(names: list[str]) -> Iterator[tuple[bool, list[str]]]:
