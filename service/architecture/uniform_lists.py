@@ -61,11 +61,15 @@ def expression_form(lines: str, count: int, sign: str = "") -> Form | None:
     before = sign + ANYTHING if anywhere else sign
     if any(_has(lines, operator, count * before.count(operator)) for operator in OPERATORS):
         return None
-    escapes = lines.count("\\")
+    if "\\" not in lines:
+        return Form(before, anywhere=anywhere)
     dots = lines.count(".") - (count if anywhere else 0)
-    if escapes and not (escapes == lines.count(r"\.") == dots):
-        return None
-    return Form(before, escaped=bool(escapes), anywhere=anywhere)
+    return Form(before, escaped=True, anywhere=anywhere) if _are_escapes(lines, dots) else None
+
+
+def _are_escapes(lines: str, dots: int) -> bool:
+    """Return whether every dot has a backslash before it, and nothing else has one."""
+    return lines.count("\\") == lines.count(r"\.") == dots
 
 
 def _has(lines: str, operator: str, known: int) -> bool:

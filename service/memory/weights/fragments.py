@@ -1,7 +1,7 @@
 """Many strings at once, each looked for at the beginning of a name or anywhere in it."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
@@ -17,27 +17,30 @@ class Fragments:
 
     texts: frozenset[str]
     """As they are written."""
+    entries: Collection[str]
+    """The same in the order of the list, in which they are read faster."""
     form: Form = PLAIN
 
     @classmethod
-    def of(cls, texts: Iterable[str], form: Form = PLAIN) -> Self:
+    def of(cls, entries: Collection[str], form: Form = PLAIN) -> Self:
         """Return strings that are written in some form."""
-        return cls(frozenset(texts), form)
+        return cls(frozenset(entries), entries, form)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Lengths of the strings between their signs, each once, in ascending order."""
         signs = len(self.form.before) + len(self.form.after)
-        return tuple(sorted(length - signs for length in set(map(len, self.texts))))
+        return tuple(sorted(length - signs for length in set(map(len, self.entries))))
 
     def begin(self, name: str, least: int = 0) -> bool:
         """Whether a name begins with one of the strings that have at least so many characters."""
         form, texts = self.form, self.texts
         written, before, after = form.text(name), form.before, form.after
-        least = len(form.text(name[:least]))
-        return any(
-            before + written[:length] + after in texts for length in self._between(least, len(written))
-        )
+        least = len(form.text(name[:least])) if form.escaped else least
+        for length in self._between(least, len(written)):
+            if before + written[:length] + after in texts:
+                return True
+        return False
 
     def occur_in(self, name: str) -> bool:
         """Whether one of the strings is anywhere in a name."""
@@ -53,4 +56,6 @@ class Fragments:
 
     def _between(self, least: int, most: int) -> tuple[int, ...]:
         lengths = self.lengths
+        if not lengths or lengths[0] > most:
+            return ()
         return lengths[bisect_left(lengths, least) : bisect_right(lengths, most)]
