@@ -6,7 +6,7 @@ from typing import Final
 
 from service.architecture.alike import alike
 from service.architecture.config import Config
-from service.architecture.uniform_lists import WHOLE_NAMES, Form, expression_form, lines_of
+from service.architecture.uniform_lists import WHOLE_NAMES, EntryForm, expression_form, lines_of
 from service.architecture.weight_schemes import (
     LONG,
     MAX_GROUPS,
@@ -83,7 +83,7 @@ def _beginnings(blocks: tuple[str, ...]) -> Names:
     Source: vLLM 0.32.0, INCConfigParser._resolve_raw: ``startswith``.
     """
     if len(blocks) > LONG:
-        return Names.of(blocks, Form())
+        return Names.of(blocks, EntryForm())
     return Names.of(f"{block}*" for block in blocks)
 
 

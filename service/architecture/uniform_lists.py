@@ -13,7 +13,7 @@ OPERATORS: Final = "*+?^$()[]{}|"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class EntryForm:
     """How every entry is written: a plain text between signs."""
 
     before: str = ""
@@ -30,7 +30,7 @@ class Form:
         return name.replace(".", r"\.") if self.escaped else name
 
 
-WHOLE_NAMES: Final = Form(whole=True)
+WHOLE_NAMES: Final = EntryForm(whole=True)
 
 
 def lines_of(entries: tuple[str, ...] | list[str]) -> str:
@@ -38,7 +38,7 @@ def lines_of(entries: tuple[str, ...] | list[str]) -> str:
     return "\n" + "\n".join(entries)
 
 
-def shell_form(lines: str, count: int) -> Form | None:
+def shell_form(lines: str, count: int) -> EntryForm | None:
     """Return the form of shell patterns with a star at the end alone, or at both ends, else ``None``."""
     if "?" in lines or "[" in lines or lines.count("\n") != count:
         return None
@@ -46,11 +46,11 @@ def shell_form(lines: str, count: int) -> Form | None:
     if ends != count or stars not in (count, 2 * count):
         return None
     if stars == count:
-        return Form(after="*")
-    return Form("*", "*", anywhere=True) if lines.count("\n*") == count else None
+        return EntryForm(after="*")
+    return EntryForm("*", "*", anywhere=True) if lines.count("\n*") == count else None
 
 
-def expression_form(lines: str, count: int, sign: str = "") -> Form | None:
+def expression_form(lines: str, count: int, sign: str = "") -> EntryForm | None:
     """Return the form of expressions without operators, each after a sign, else ``None``.
 
     They match names that begin with them, or have them anywhere after ``.*``. A dot is taken for a dot.
@@ -62,9 +62,9 @@ def expression_form(lines: str, count: int, sign: str = "") -> Form | None:
     if any(_has(lines, operator, count * before.count(operator)) for operator in OPERATORS):
         return None
     if "\\" not in lines:
-        return Form(before, anywhere=anywhere)
+        return EntryForm(before, anywhere=anywhere)
     dots = lines.count(".") - (count if anywhere else 0)
-    return Form(before, escaped=True, anywhere=anywhere) if _are_escapes(lines, dots) else None
+    return EntryForm(before, escaped=True, anywhere=anywhere) if _are_escapes(lines, dots) else None
 
 
 def _are_escapes(lines: str, dots: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from service.architecture.compressed_parts import CompressedGroup
 from service.architecture.config import Config
 from service.architecture.long_lists import LONG_LISTS
-from service.architecture.uniform_lists import Form
+from service.architecture.uniform_lists import EntryForm
 
 
 class WeightFormat(StrEnum):
@@ -124,13 +124,13 @@ T = TypeVar("T")
 class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its dictionary
     """Names whose hash is worked out once: there may be 100,000 of them, looked up for every module."""
 
-    form: Form | None = None
+    form: EntryForm | None = None
     """How all of them are written, where that is known."""
     _hash: int
     _made: dict[Callable[["Names"], Any], Any]
 
     @classmethod
-    def of(cls, names: Iterable[str], form: Form | None = None) -> "Names":
+    def of(cls, names: Iterable[str], form: EntryForm | None = None) -> "Names":
         """Return the names; the same object for equal ones, so that a look-up compares no element."""
         known = tuple(names)
         return _shared_long(known, form) if len(known) > LONG else _shared(known, form)
@@ -156,11 +156,11 @@ class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its diction
 
 
 @lru_cache(maxsize=256)
-def _shared(names: tuple[str, ...], form: Form | None) -> Names:
+def _shared(names: tuple[str, ...], form: EntryForm | None) -> Names:
     return _written(names, form)
 
 
-def _written(names: tuple[str, ...], form: Form | None) -> Names:
+def _written(names: tuple[str, ...], form: EntryForm | None) -> Names:
     made = Names(names)
     if form is not None:
         made.form = form
@@ -169,7 +169,7 @@ def _written(names: tuple[str, ...], form: Form | None) -> Names:
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=16)
-def _shared_long(names: tuple[str, ...], form: Form | None) -> Names:
+def _shared_long(names: tuple[str, ...], form: EntryForm | None) -> Names:
     LONG_LISTS.add(names)
     return _written(names, form)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from service.architecture.uniform_lists import Form
+from service.architecture.uniform_lists import EntryForm
 
-PLAIN: Final = Form()
+PLAIN: Final = EntryForm()
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +19,10 @@ class Fragments:
     """As they are written."""
     entries: Collection[str]
     """The same in the order of the list, in which they are read faster."""
-    form: Form = PLAIN
+    form: EntryForm = PLAIN
 
     @classmethod
-    def of(cls, entries: Collection[str], form: Form = PLAIN) -> Self:
+    def of(cls, entries: Collection[str], form: EntryForm = PLAIN) -> Self:
         """Return strings that are written in some form."""
         return cls(frozenset(entries), entries, form)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from service.architecture.uniform_lists import ANYTHING, Form, expression_form, lines_of, shell_form
+from service.architecture.uniform_lists import ANYTHING, EntryForm, expression_form, lines_of, shell_form
 from service.architecture.weight_schemes import LONG, Names
 from service.memory.weights.patterns import MAX_PLACES
 
@@ -23,7 +23,7 @@ class SortedEntries:
     """Entries as they are written, but for stars at their ends."""
 
     names: Sequence[str] = ()
-    form: Form | None = None
+    form: EntryForm | None = None
     """How all entries of a long list are written; they are not taken apart then."""
     beginnings: list[str] = field(default_factory=list)
     """Shell patterns with one star, at the end; expressions without operators, of long lists."""
@@ -106,7 +106,7 @@ def _is_regular(entry: str) -> bool:
     return entry.startswith(REGULAR)
 
 
-def _form_of(lines: str, count: int, regular: int) -> Form | None:
+def _form_of(lines: str, count: int, regular: int) -> EntryForm | None:
     """Return how all entries of a long list are written, if they are written alike."""
     if count <= LONG:
         return None
