@@ -64,9 +64,7 @@ def dry_run(
     return with_command(candidate, request.command, gpu.compute_capability)
 
 
-def dry_runs(
-    request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: EngineSteps
-) -> Iterable[Candidate]:
+def dry_runs(request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: EngineSteps) -> list[Candidate]:
     """Return the dry runs of a grid that are listed; what they have in common is found once."""
     checkpoint()
     count = request.count_of(gpu)

@@ -2,20 +2,21 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, Final
 
-from service.advisor.budget_inputs import calibrated
+from service.advisor.checkpoint_fixes import checkpoint_sources
 from service.advisor.dry_run import PlainSteps
-from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
+from service.advisor.engine_steps import EngineSteps, FailedStart
+from service.advisor.fix_attempt import FixAttempt, available_kv, shorter_attempts
 from service.advisor.longer_context import stretched
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
 from service.engine_config.parallel_checks import count_refusal, gpus_needed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal, Stage
+from service.engines.refusal import Stage
 from service.engines.releases import (
     PATCHES,
     UnavailableFlag,
@@ -24,7 +25,7 @@ from service.engines.releases import (
 )
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
-from service.memory.budget_types import Basis, Estimate
+from service.memory.budget_types import Basis
 from service.units import GIB, ceil_div
 
 TOO_LONG: Final = "is greater than the derived max_model_len"
@@ -60,19 +61,6 @@ FOUR_BITS_ONLINE: Final = "mxfp4"
 """What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
 BITSANDBYTES: Final = "bitsandbytes"
 """The same of 4 bits, in releases that have it; a plugin brings it since vLLM 0.28.0."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixAttempt:
-    """A single change in words, and the start that it leads to."""
-
-    words: str
-    flags: ServeFlags
-    rules: EngineRules
-    model: Model | None = None
-    """The model that the change makes of the requested one; ``None`` where it leaves the config as it is."""
-    patch: str | None = None
-    """The pull request that the change lays over the release, if it is one."""
 
 
 def quantized_attempts(
@@ -162,6 +150,7 @@ def _memory_sources(
         yield _lower_share(candidate)
         yield _higher_share(flags, rules)
         yield text_only(request.model, flags, rules)
+        yield from checkpoint_sources(request, flags, steps, gpu)
         yield _lighter(flags, rules, "max_num_batched_tokens", (SMALL_BATCH,))
         yield _lighter(flags, rules, "max_num_seqs", FEW_SEQUENCES)
         yield quantized_weights(request.model, flags, rules)
@@ -256,23 +245,6 @@ def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:
     return True
 
 
-def shorter_attempts(
-    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
-) -> Iterator[FixAttempt]:
-    """Yield the longest context that is sure to fit the memory, then the longest that is expected to."""
-    started = steps.start(flags, gpu)
-    if isinstance(started, FailedStart):
-        return
-    available = available_kv(request, started, steps, gpu)
-    for size in dict.fromkeys((available.low, available.bytes)):
-        try:
-            length = started.sizing.fitting().longest_held(size)
-        except EngineRefusal:
-            continue
-        if 0 < length < started.start.engine_config.max_model_len:
-            yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), steps.rules)
-
-
 def _captured(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
@@ -300,12 +272,6 @@ def captured_sequences(
     if capture_failure(start.layout, start.engine_config, blocks) is None:
         return None
     return 1 << (blocks.bit_length() - 1) if blocks > 0 else 0
-
-
-def available_kv(request: PlanRequest, started: StartedEngine, steps: EngineSteps, gpu: GpuType) -> Estimate:
-    """Return the memory that is left for the cache."""
-    budget = steps.budget(started, gpu, request.free_memory_bytes)
-    return calibrated(request, budget, started.start, started.flags, gpu).available_kv
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

@@ -52,6 +52,7 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
         refusal=shared_refusal(request, plans, steps),
         workload=request.workload,
         counts=counts,
+        whole_catalog=request.whole_catalog,
     )
 
 

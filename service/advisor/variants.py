@@ -9,7 +9,8 @@ from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempts import available_kv, captured_sequences
+from service.advisor.fix_attempt import available_kv
+from service.advisor.fix_attempts import captured_sequences
 from service.advisor.grid import GridOfLength, grid_of
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate

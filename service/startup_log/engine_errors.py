@@ -14,6 +14,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.startup_log.templates import SentenceIndex, without_backticks
+from service.startup_log.tracebacks import Frame
 
 FILE: Final = Path(__file__).with_name("engine_errors.json.gz")
 """Errors with words of their own in the releases' sources; tests/startup_log/engine_errors.py writes it."""
@@ -55,6 +56,11 @@ class EngineError:
         releases = self.first if self.first == self.last else f"{self.first} to {self.last}"
         name = "vLLM" if self.package == ENGINE else self.package
         return f"{name} {releases}, {self.file} {self.function}".rstrip()
+
+    @property
+    def frame(self) -> Frame:
+        """Where it is raised."""
+        return Frame(f"{self.package}/{self.file}", self.function)
 
     @property
     def fixed(self) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from service.cli.bad_input import option_name
 from service.cli.main import cli
 from tests.api.plan_bodies import LLAMA_CONFIG
 
+TAKE_VALUES = {
+    "--hf-overrides", "--max-model-len", "--gpu-memory-utilization", "--max-num-batched-tokens",
+    "--max-num-seqs", "--tensor-parallel-size", "--pipeline-parallel-size", "--cpu-offload-gb",
+    "--quantization", "--kv-cache-dtype", "--decode-context-parallel-size", "checkpoint",
+}  # fmt: skip
 QUESTIONS = [
     "plan google/gemma-3-27b-it --gpu rtx-4090-24gb",
     "plan google/gemma-4-31B-it --gpu rtx-3090-24gb --tensor-parallel-size 2",
@@ -33,10 +39,29 @@ def text(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_lines_fit_the_terminal(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands and lines of the engine's log are not broken; a long address or a JSON object cannot be."""
+    """Commands and lines of the engine's log are not broken; a long address or a JSON object cannot be.
+
+    An object stands on one line with its option, so that both can be copied into a command.
+    """
     for line in text(question, width, monkeypatch):
-        whole = line.startswith(("vllm serve", "  log: ")) or "://" in line or len(line.split()) == 1
-        assert whole or len(line) <= width, line
+        words = line.split()
+        whole = line.startswith(("vllm serve", "  log: ")) or "://" in line or len(words) == 1
+        option = len(words) == 2 and words[0].startswith("--") and words[1].startswith("'{")
+        assert whole or option or len(line) <= width, line
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_option_is_parted_from_its_value(
+    question: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that ends in an option which takes a value cannot be copied into a command."""
+    parted = [
+        (line, following)
+        for line, following in pairwise(text(question, width, monkeypatch))
+        if line.split() and line.split()[-1] in TAKE_VALUES and following.startswith(" ")
+    ]
+    assert parted == []
 
 
 def test_a_refusal_that_all_gpus_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:

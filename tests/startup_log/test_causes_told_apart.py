@@ -69,6 +69,8 @@ def ending(text: str) -> Diagnosis:
             "AttributeError: 'NoneType' object has no attribute 'use_mxfp4_w4a16'",
             "quantization_not_supported",
         ),
+        # vLLM 0.22.1, v1/core/sched/scheduler.py; vllm-project/vllm#45407
+        ("AssertionError: External KV connector is not verified yet", "kv_connector_failed"),
         # Ray 2, _private/memory_monitor.py; MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#2
         ("ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node", "out_of_host_memory"),
         # vLLM 0.10.2 to 0.33.0, v1/attention/backends/flash_attn.py; vllm-project/vllm#22331

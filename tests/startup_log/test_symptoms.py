@@ -55,6 +55,12 @@ TITLES = [
     ("BF16 and INT8 dtype mismatch when a quantized model runs", "tensors_do_not_fit"),
     ("kv cache fp8 crash on sm<89", "fp8_cache_on_old_gpu"),
     ("all-minilm fails to load without --runner pooling", "spec_or_feature_unsupported"),
+    # vllm-project/vllm#46480, #21713, #34016 and #19139; vllm-project/llm-compressor#996.
+    ("draft crashes with AssertionError in unify_kv_cache_spec_page_size", "page_sizes_differ"),
+    ("it throws miss some weight, but the model has no such weights", "weights_do_not_fit_the_class"),
+    ("crashes when the weights are loaded directly from S3", "object_storage_refused"),
+    ("Error when loading a model merged after training", "weights_do_not_fit_the_class"),
+    ("W8A8 model can't be load by vllm", "quantization_not_supported"),
     # Devices, memory, processes.
     ("no kernel image for RTX 5090 with vllm 0.8.2", "no_kernels_for_this_gpu"),
     ("[Bug]: CUDA OOM when serving Qwen3-32B with gpu_memory_utilization=0.9", "out_of_memory"),

@@ -1,14 +1,14 @@
-"""Writes one candidate in full, what single changes give, and why others do not start."""
+"""Writes one candidate in full, and why others do not start."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from textwrap import wrap
 from typing import Final
 
 from service.advisor.concurrency_curve import concurrency_curve
-from service.advisor.plan_types import Candidate, Lever
+from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Refusal
 from service.advisor.verdict import Verdict
+from service.application.text.layout import folded
 from service.application.text.words import change_words, indented, sizes, weights_words
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
@@ -115,28 +115,6 @@ def curve_lines(best: Candidate) -> Iterator[str]:
         yield f"  {point.tokens:>9,} tokens {point.requests:>7,}{interval}"
 
 
-def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
-    """Yield one line for each single change: what it gives, and what it costs."""
-    if levers:
-        yield ""
-        yield from wrap(
-            "Single changes, the least published loss of quality first; of equal loss by gain: requests of "
-            "the workload where there is one, then concurrency.",
-            width,
-        )
-    for lever in levers:
-        yield from indented(f"{lever.change}: {_gain_words(lever)}; {lever.cost}", width)
-
-
-def _gain_words(lever: Lever) -> str:
-    words = [f"tokens {lever.tokens:+,}", f"concurrency {lever.max_concurrency:+.2f}x"]
-    if lever.completed_without_preemption is not None:
-        words.append(f"requests without preemption {lever.completed_without_preemption:+,}")
-    freed = gib_text(lever.available_bytes)
-    words.append("memory unchanged" if float(freed) == 0 else f"cache memory {float(freed):+.2f} GiB")
-    return ", ".join(words)
-
-
 def refusal_lines(candidates: Iterable[Candidate], width: int) -> Iterator[str]:
     """Yield in the engine's own words why candidates do not start, or might not, each reason once."""
     reasons: dict[tuple[str, ...], list[Candidate]] = {}
@@ -147,7 +125,7 @@ def refusal_lines(candidates: Iterable[Candidate], width: int) -> Iterator[str]:
     for (verdict, *words), refused in reasons.items():
         yield ""
         doubt = "Does not" if verdict == Verdict.REFUSED else "Might not"
-        yield from wrap(f"{doubt} start: {_names(refused)}", width, break_on_hyphens=False)
+        yield from folded(f"{doubt} start: {_names(refused)}", width, deeper="  ")
         yield from words
 
 

@@ -1,7 +1,6 @@
 """Writes a plan for people, as text that fits a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from textwrap import wrap
 from typing import Final
 
 from service.advisor.nearest_refused import nearest_refused
@@ -18,12 +17,12 @@ from service.application.text.details import (
     cache_lines,
     candidate_lines,
     curve_lines,
-    lever_lines,
     memory_lines,
     refusal_lines,
     refused_lines,
 )
-from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn
+from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn, folded
+from service.application.text.lever_lines import lever_lines
 from service.application.text.upgrades import upgrade_lines
 from service.application.text.words import (
     dtype_words,
@@ -82,16 +81,16 @@ def _heading(plan: Plan, width: int) -> Iterator[str]:
     revision = f" at {model.revision[:12]}" if model.revision else ""
     name = " ".join(printable(model.id).split())
     yield f"{name}{revision} ({model.source}) on vLLM {engine.version}{patches}"
-    yield from wrap(
+    yield from folded(
         f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}", width
     )
-    yield from wrap(plan.verdict, width, break_long_words=False, break_on_hyphens=False)
+    yield from folded(plan.verdict, width)
     if plan.command is not None:
         yield from command_lines(plan.command, width)
     if engine.doubt:
-        yield from wrap(f"Warning: {engine.doubt}", width)
+        yield from folded(f"Warning: {engine.doubt}", width)
     if model.note:
-        yield from wrap(f"Note: {model.note}", width)
+        yield from folded(f"Note: {model.note}", width)
 
 
 def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
@@ -114,7 +113,8 @@ def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
         yield from _not_recommended(plan, width)
     if options.curve and best is not None:
         yield from curve_lines(best)
-    yield from lever_lines(plan.levers, width)
+    if best is not None:
+        yield from lever_lines(plan.levers, best, width)
     yield from _others(plan, options)
 
 
@@ -123,7 +123,7 @@ def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
     yield ""
     backends = ", ".join(best.attention_backends)
     words = (start_words(best), *filter(None, (backends,)))
-    yield from wrap(f"{searched}, {verdict_words(best.verdict)}: {', '.join(words)}", width)
+    yield from folded(f"{searched}, {verdict_words(best.verdict)}: {', '.join(words)}", width)
     yield ""
     yield best.command if best.command.isprintable() else for_shell(best.command)
     yield ""

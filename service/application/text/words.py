@@ -1,11 +1,11 @@
 """Words that every text for people shares: verdicts, GPUs, cache dtypes, fixes."""
 
 from collections.abc import Iterator
-from textwrap import wrap
 
 from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Fix
 from service.advisor.verdict import Verdict
+from service.application.text.layout import folded
 
 
 def printable(text: str) -> str:
@@ -88,11 +88,4 @@ def change_words(fix: Fix) -> str:
 def indented(text: str, width: int, indent: str = "  ") -> Iterator[str]:
     """Yield the lines of a text, wrapped and indented; a word longer than a line stays whole."""
     for paragraph in text.splitlines():
-        yield from wrap(
-            paragraph,
-            width,
-            initial_indent=indent,
-            subsequent_indent=f"{indent}  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from folded(paragraph, width, indent, f"{indent}  ")
