@@ -3,8 +3,9 @@
 `weighed.json.gz` holds what vLLM 0.19.0 to 0.33.0 allocated on torch's meta device for tensor parallel rank 0
 of each pipeline stage: classes drawn evenly, with their own configs or a random layout of `layouts.json.gz`
 (seeds 77, 4711, 20261122, 20261123, 20261124), encoders of images and sound, and two layers of gpt-oss with
-32 experts in each layout. Most models with more than eight layers were cut to eight. Rows with `"tensors": false` are of
-GPTQ and AWQ models without a checkpoint; the others had safetensors headers that name the quantized layers.
+32 experts in each layout. Most models with more than eight layers were cut to eight. Rows with
+`"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
+name the quantized layers.
 """
 
 import gzip
