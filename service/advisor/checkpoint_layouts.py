@@ -77,6 +77,14 @@ class QuantizedSibling:
         capability = gpu.compute_capability
         return self.below is None or capability is None or capability < self.below
 
+    def is_lighter_than(self, model: Model, release: Version) -> bool:
+        """Whether its weights take less than those of a model.
+
+        Where they do not, the release reads its quantized layers as plain ones: its config names them as the
+        checkpoint does, not as the release.
+        """
+        return self.weight_bytes(release) < parameter_bytes(model.architecture, Parallelism(), release)
+
     @property
     def method(self) -> str:
         """Its method of quantization, by the engine's name."""
@@ -143,10 +151,12 @@ def _loss(model_id: str) -> int:
 
 def runnable_siblings(request: PlanRequest, gpu: GpuType) -> Iterator[QuantizedSibling]:
     """Yield the least lossy checkpoint of each published loss that runs on a GPU type."""
-    losses = set()
+    losses, release = set(), request.engine.rules.release
     for each in request.siblings:
         sibling = sibling_of(request, each)
-        if sibling is not None and sibling.runs_on(gpu) and sibling.quality.loss not in losses:
+        if sibling is None or not sibling.runs_on(gpu) or not sibling.is_lighter_than(request.model, release):
+            continue
+        if sibling.quality.loss not in losses:
             losses.add(sibling.quality.loss)
             yield sibling
 
@@ -167,7 +177,9 @@ def named_with_sizes(request: PlanRequest, checkpoints: Iterable[str]) -> str:
 
 def _sized(request: PlanRequest, model_id: str) -> str:
     sibling = sibling_of(request, model_id)
-    return model_id if sibling is None else with_size(sibling, request.engine.rules.release)
+    release = request.engine.rules.release
+    lighter = sibling is not None and sibling.is_lighter_than(request.model, release)
+    return with_size(sibling, release) if sibling is not None and lighter else model_id
 
 
 def with_size(sibling: QuantizedSibling, release: Version) -> str:

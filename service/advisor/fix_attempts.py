@@ -7,6 +7,7 @@ from itertools import groupby, islice
 from typing import Any, Final
 
 from service.advisor.checkpoint_fixes import checkpoint_sources
+from service.advisor.context_parallel import shared_sizes
 from service.advisor.dry_run import PlainSteps
 from service.advisor.engine_steps import EngineSteps, FailedStart
 from service.advisor.fix_attempt import FixAttempt, available_kv, shorter_attempts
@@ -16,7 +17,7 @@ from service.advisor.plan_types import Candidate
 from service.engine_config.parallel_checks import count_refusal, gpus_needed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.refusal import Stage
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import (
     PATCHES,
     UnavailableFlag,
@@ -55,6 +56,7 @@ RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
 OFFLOAD: Final = "--cpu-offload-gb"
+SHARED: Final = "--decode-context-parallel-size"
 MOST_MOVED: Final = 2
 """The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
 FOUR_BITS_ONLINE: Final = "mxfp4"
@@ -155,6 +157,7 @@ def _memory_sources(
         yield _lighter(flags, rules, "max_num_seqs", FEW_SEQUENCES)
         yield quantized_weights(request.model, flags, rules)
     yield _other_dtypes(flags, rules)
+    yield _shared_tokens(request.model, flags, rules)
     yield (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
     yield _offloaded(request, flags, steps, gpu)
 
@@ -170,7 +173,10 @@ def _offloaded(
     if isinstance(started, FailedStart) or flags.cpu_offload_gb or flags.kv_cache_memory_bytes is not None:
         return
     length = started.start.engine_config.max_model_len
-    needed = max((check.needed(length) for check in started.sizing.checks), default=0)
+    try:
+        needed = max((check.needed(length) for check in started.sizing.checks), default=0)
+    except EngineRefusal:  # no memory is enough
+        return
     weights = steps.budget(started, gpu, request.free_memory_bytes).weights.bytes
     available = available_kv(request, started, steps, gpu)
     for size in dict.fromkeys((available.low, available.bytes)):
@@ -312,6 +318,13 @@ def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
             yield FixAttempt(
                 f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
             )
+
+
+def _shared_tokens(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield ranks that share the tokens of a request, where several would store the same keys and values."""
+    for size in shared_sizes(model.architecture, flags, rules.parallelism):
+        changed = replace(flags, decode_context_parallel_size=size)
+        yield FixAttempt(f"{SHARED} {size}", changed, rules)
 
 
 def _nearest_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

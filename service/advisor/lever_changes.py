@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from service.advisor.checkpoint_layouts import MOST_NAMED, QuantizedSibling, runnable_siblings
+from service.advisor.context_parallel import shared_sizes
 from service.advisor.engine_start import Start
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
@@ -52,9 +53,7 @@ def changes_of(request: PlanRequest, start: Start, best: Candidate, gpu: GpuType
     for dtype in start.engine_config.rules.dtypes.accepted:
         if dtype != best.kv_cache_dtype:
             yield LeverChange("kv_cache_dtype", dtype)
-    for size in (best.tensor_parallel_size // 2, best.tensor_parallel_size * 2):
-        if size:
-            yield LeverChange("tensor_parallel_size", size)
+    yield from _rank_changes(request, best)
     yield from _switches(start, best.flags)
     for block in BLOCKS:
         if block != best.block_size:
@@ -105,6 +104,14 @@ def _weight_changes(request: PlanRequest, best: Candidate, gpu: GpuType) -> Iter
         yield LeverChange("quantization", best.rules.checkpoints.online_fp8)
     for sibling in islice(runnable_siblings(request, gpu), MOST_NAMED):
         yield LeverChange(None, checkpoint=sibling)
+
+
+def _rank_changes(request: PlanRequest, best: Candidate) -> Iterator[LeverChange]:
+    for size in (best.tensor_parallel_size // 2, best.tensor_parallel_size * 2):
+        if size:
+            yield LeverChange("tensor_parallel_size", size)
+    for ranks in shared_sizes(request.model.architecture, best.flags, best.rules.parallelism):
+        yield LeverChange("decode_context_parallel_size", ranks)
 
 
 def _switches(start: Start, flags: ServeFlags) -> Iterator[LeverChange]:

@@ -373,6 +373,9 @@ class Plan:
     """The refusal that all candidates on all GPU types have in common, with its fixes."""
     workload: Workload | None = None
     """Of the request."""
+    checkpoints: tuple[str, ...] = ()
+    """Quantized checkpoints of the model with their sizes, the least lossy first, where one GPU type was
+    searched."""
     counts: Counts = Counts(0, 0, 0, 0, None, None)
     """The verdict as numbers."""
     whole_catalog: bool = False

@@ -23,6 +23,7 @@ from service.memory.parallelism import Parallelism
 from service.memory.weights.parameters import parameter_bytes
 
 NEWEST: Final[Version] = RELEASES[-1]
+NEARLY_ALL: Final = 0.9
 BYTES_PER_PARAMETER: Final = 2
 """Of bfloat16, in which the parameters are counted."""
 
@@ -117,9 +118,18 @@ def _described(fetched: FetchedConfig, known: tuple[str, ...], snapshot: Bundled
     )
 
 
-def _weight_bytes(model: Model) -> int:
-    known = model.checkpoint_bytes
-    return parameter_bytes(model.architecture, Parallelism(), NEWEST) if known is None else known
+def _weight_bytes(model: Model) -> int | None:
+    """Return the bytes of a model's weights: of its files where these are known, else computed.
+
+    ``None`` where its weights are quantized and the newest release reads nearly all as plain ones: its
+    config names layers as the checkpoint does, not as the release.
+    """
+    if model.checkpoint_bytes is not None:
+        return model.checkpoint_bytes
+    architecture = model.architecture
+    size = parameter_bytes(architecture, Parallelism(), NEWEST)
+    plain = size if architecture.quantization is None else _plain_bytes(architecture) * NEARLY_ALL
+    return size if size <= plain else None
 
 
 def _variants(model: Model, bundled: tuple[str, ...], snapshot: BundledSnapshot) -> Iterator[ModelVariant]:
@@ -175,5 +185,10 @@ def _parameters(fetched: FetchedConfig, architecture: ModelArchitecture) -> int:
     """
     if fetched.total_parameters is not None and architecture.quantization is None:
         return fetched.total_parameters
+    return _plain_bytes(architecture) // BYTES_PER_PARAMETER
+
+
+def _plain_bytes(architecture: ModelArchitecture) -> int:
+    """Return the bytes of the weights in bfloat16."""
     plain = replace(architecture, quantization=None, dtype="bfloat16")
-    return parameter_bytes(plain, Parallelism(), NEWEST) // BYTES_PER_PARAMETER
+    return parameter_bytes(plain, Parallelism(), NEWEST)

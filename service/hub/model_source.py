@@ -96,7 +96,7 @@ class ModelSource:
 
         Raises:
             HubError: the config could not be fetched; the subclass names the cause, and `nearest` lists
-                bundled models with a similar spelling.
+                bundled and stored models with a similar spelling.
         """
         if (local := self.local(model_id)) is not None:
             return local
@@ -108,8 +108,14 @@ class ModelSource:
                 return await self._resolve_offline(model_id, revision)
             return await self._resolve_online(model_id, revision)
         except HubError as error:
-            error.nearest = await asyncio.to_thread(self._snapshot.nearest, model_id)
+            error.nearest = await self._nearest(model_id)
+            error.is_absent = self._snapshot.get(model_id) is None
             raise
+
+    async def _nearest(self, model_id: str) -> tuple[str, ...]:
+        """Return ids of bundled models, and of those stored for this caller, that are spelt alike."""
+        stored = await self._client.stored_models(self._credential)
+        return await asyncio.to_thread(self._snapshot.nearest, model_id, beside=stored)
 
     async def weights(
         self, model_id: str, revision: str | None = None, file: str | None = None

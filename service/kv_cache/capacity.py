@@ -214,10 +214,9 @@ class CacheSizing:
         """Return whether the engine makes a cache that holds a request of some length, or needs none."""
         if self.layout.caches_nothing:
             return True
-        for check in self.checks:
-            if not check.fits(available_bytes, length):
-                return False
         try:
+            if not all(check.fits(available_bytes, length) for check in self.checks):
+                return False
             self._check_layout()
         except EngineRefusal:
             return False

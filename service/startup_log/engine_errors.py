@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ MOST: Final = 600
 """Characters of a message that are compared."""
 
 
+_CHECKS: Final = re.compile(r"_?(?:get_and_)?(?:check|verify|validate|ensure|raise|assert)_")
+"""Beginnings of the names of functions that do nothing but check."""
 LONG: Final = 24
 """Characters of a fixed part by which an error is known in any sentence."""
 MANY_WORDS: Final = 4
@@ -91,6 +94,13 @@ def _likeliest(found: Sequence[EngineError], type_name: str) -> EngineError | No
         key=lambda each: (each.fixed, each.package == ENGINE, Version(each.last), each.file),
         default=None,
     )
+
+
+def errors_of_check(function: str) -> Sequence[EngineError]:
+    """Return the errors of a function of the engine that only checks, by its name; none for any other."""
+    if _CHECKS.match(function) is None:
+        return ()
+    return [each for each in _errors() if each.package == ENGINE and each.function == function]
 
 
 def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:

@@ -1,11 +1,10 @@
 """Finds how a start failed: the engine's own message, and the cause that it indicates."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.startup_log.complaints import is_complaint
+from service.startup_log.complaints import is_complaint, reports_failure
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import ENGINE, engine_error, error_in_text
 from service.startup_log.exceptions import (
@@ -44,9 +43,7 @@ from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import Described, cause_of_words, described
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
-    HEADER,
     Frame,
-    frame_of,
     frames_above,
     ignored_by_python,
     is_source,
@@ -62,10 +59,6 @@ ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
-FAILING: Final = frozenset({"ERROR", "CRITICAL"})
-"""Levels of lines that report a failure."""
-_FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
-"""What shows that a text is about a failure."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 HANDLERS: Final = "serving_"
@@ -169,16 +162,23 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         # A cause without an exception of its own only says where something failed.
         found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
         return _with_title(found, lines)
+    return _of_people(roots, lines)
+
+
+def _of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or what is left of a traceback that says more."""
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
     if words is None and roots:
         words = _explained(_of_exception(roots[0], lines), lines)
-    if words is None or (words.paraphrased and (words.cause is None or words.follows)):
-        # What is left of a traceback says more than a title that only complains.
-        left = _cut_off(lines, complains=words is not None)
-        shows = left is not None and (left.cause is not None or words is None or words.cause is None)
-        return left if shows else words
-    return words
+    if words is not None and not words.paraphrased:
+        return words
+    left = _cut_off(lines, complains=words is not None)
+    if words is None or words.cause is None or left is None:
+        return left or words
+    # What is left of a traceback says more than prose, or than a title that says only what happened.
+    title = words.line <= next((line.number for line in lines if line.text), 0)
+    return words if left.cause is None or (title and not words.follows) else left
 
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
@@ -244,7 +244,7 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     if shortage is not None:
         line, sizes = shortage
         return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
-    failing = any(line.level in FAILING or _FAILS.search(line.text) or frame_of(line) for line in lines)
+    failing = any(map(reports_failure, lines))
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]

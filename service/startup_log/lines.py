@@ -150,9 +150,9 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _line(number: int, text: str) -> LogLine:
     text = clean(text[:MAX_LINE])
-    origin = _ORIGIN.search(text)
-    level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
     heading = text.startswith(_HEADINGS)
+    origin = None if heading else _ORIGIN.search(text)
+    level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
     named = "" if heading else level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
     timed = None if level is None else _TIME.match(text, level.end())
     time = "" if timed is None else timed[1]

@@ -140,3 +140,15 @@ def test_no_name_or_number_is_cut_where_lines_are_too_narrow(monkeypatch: pytest
     assert {row[0] for row in rows} == sizes.keys()
     for name, size, *_ in (row for row in rows if sizes[row[0]] is not None):
         assert abs(float(size) - sizes[name] / 10**9) <= 0.05 + 1e-9
+
+
+def test_a_quantized_checkpoint_that_is_read_as_plain_has_no_size(client: TestClient) -> None:
+    """vLLM 0.33.0 looks for w1, w2, w3 among the targets, which name gate, up and down: 2 B each."""
+    found = client.get("/models", params={"search": "deepseek-v4-flash"}).json()
+    entries = {each["id"]: each for each in found["details"]}
+    (variant,) = entries["deepseek-ai/DeepSeek-V4-Flash"]["variants"]
+
+    assert variant["id"] == "RedHatAI/DeepSeek-V4-Flash-NVFP4-FP8"
+    assert variant["weight_bytes"] is None
+    assert entries[variant["id"]]["weight_bytes"] is None
+    assert entries["deepseek-ai/DeepSeek-V4-Flash"]["weight_bytes"] < 200 * 2**30

@@ -308,6 +308,21 @@ def test_the_values_of_a_flag_are_listed_with_their_releases() -> None:
     assert {"attention_backend", "quantization", "speculative_config.method"} <= flags
 
 
+@pytest.mark.parametrize(
+    ("model", "code"), [("Qwen/Qwen3-8BB", 2), ("meta-llama/Llama-3.2-90B", 7), ("acme/unheard-of", 7)]
+)
+def test_an_outage_of_the_hub_is_told_from_a_mistyped_name(
+    model: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("DRYSERVE_CACHE", str(tmp_path / "cache.sqlite3"))
+    found, _, err = _run("check", model, "--gpu", "l4")
+    assert found == code
+    assert f"{model} is neither bundled nor stored here" in err
+    assert "ConnectError" in err
+
+
 def test_the_length_may_be_left_to_the_engine(client: TestClient) -> None:
     line = shlex.split("plan Qwen/Qwen3-8B --gpu l4 --tensor-parallel-size 1 --kv-cache-dtype auto")
     auto, fitted = (_run(*line, f"--max-model-len={length}") for length in ("auto", "-1"))
@@ -414,7 +429,7 @@ def test_a_hub_that_refuses_connections_is_said(monkeypatch: pytest.MonkeyPatch)
     assert "bundled" in out.splitlines()[0]
     assert "the Hub gave no usable response" in out
     code, out, err = _run("plan", "nobody/nothing", "--gpu", "h100")
-    assert (code, out) == (2, "")
+    assert (code, out) == (7, "")
     assert "The Hub could not be reached" in err
     assert len(err.splitlines()) == 1
 
@@ -460,8 +475,8 @@ def test_prompts_longer_than_the_context_are_told_with_the_flags_that_take_them(
     """By hand: 128,000 tokens need 32 steps of 4,096, which are 3.2 times the 40,960 of the config."""
     line = shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --format table")
     _, told, _ = _run(*line, "--gpu", "h200,h100")
-    flags = next(each for each in told.splitlines() if each.startswith("'{"))
-    overrides = json.loads(shlex.split(flags)[0].rstrip(","))
+    flags = next(each for each in told.splitlines() if "'{" in each)
+    overrides = json.loads(shlex.split(flags[flags.index("'{") :])[0].rstrip(","))
     code, out, _ = _run(
         *shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --gpu h200 --max-model-len 131072"),
         "--hf-overrides",

@@ -88,6 +88,30 @@ def test_cache_dtypes_that_nobody_asked_for_are_one_line(monkeypatch: pytest.Mon
     assert any("AttentionSelectorConfig" in line for line in every)
 
 
+def test_words_that_differ_in_their_numbers_alone_are_whole_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    question, words = "plan Qwen/Qwen3-VL-8B-Instruct --gpu l4", "To serve at least one request"
+    short, every = (" ".join(text(f"{question}{more}", 110, monkeypatch)) for more in ("", " --all"))
+
+    assert short.count(words) == 1
+    assert every.count(words) > 5
+    for dtype in ("nvfp4", "turboquant_k8v4", "int4_per_token_head"):
+        assert f"TP 1: {dtype}: 0.86 GiB of cache are too few" in short
+
+
+def test_a_plan_names_quantized_checkpoints_with_their_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qwen3-32B: 31.2 billion elements in linear layers, 2 x 0.78 of 16 bits in the vocabulary."""
+    words = " ".join(" ".join(text("plan Qwen/Qwen3-32B --gpu h100", 110, monkeypatch)).split())
+    size = (31_205_621_760 + 2 * 2 * 151_936 * 5120) / 2**30
+
+    assert f"Quantized checkpoints: Qwen/Qwen3-32B-FP8 (about {size:.0f} GiB of weights), " in words
+    fixed = text("check Qwen/Qwen3-32B --gpu l40s", 200, monkeypatch)
+    fixes = [line.strip() for line in fixed if line.startswith("  Fix: checkpoint")]
+    assert fixes[0].startswith(
+        "Fix: checkpoint Qwen/Qwen3-32B-FP8 (about 32 GiB of weights) --max-model-len "
+    )
+    assert fixes[1].startswith("Fix: checkpoint Qwen/Qwen3-32B-AWQ (about 18 GiB of weights): ")
+
+
 def test_an_asked_cache_dtype_is_refused_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     question = "plan google/gemma-3-27b-it --gpu rtx-4090-24gb --kv-cache-dtype nvfp4"
     assert any("AttentionSelectorConfig" in line for line in text(question, 110, monkeypatch))

@@ -71,6 +71,13 @@ def ending(text: str) -> Diagnosis:
         ),
         # vLLM 0.22.1, v1/core/sched/scheduler.py; vllm-project/vllm#45407
         ("AssertionError: External KV connector is not verified yet", "kv_connector_failed"),
+        # pydantic's and json's own words: vllm-project/vllm#26161; the engine's: #15508 and #12867
+        (
+            "  Value error, Expecting value: line 1 column 1 (char 0) [type=value_error]",
+            "model_config_not_read",
+        ),
+        ("ValueError: Block size must be a multiple of 16.", "no_attention_backend"),
+        ("Use local model ERROR, Use `repo_type` argument if needed.", "model_not_found"),
         # Ray 2, _private/memory_monitor.py; MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#2
         ("ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node", "out_of_host_memory"),
         # vLLM 0.10.2 to 0.33.0, v1/attention/backends/flash_attn.py; vllm-project/vllm#22331

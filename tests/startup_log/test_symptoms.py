@@ -61,6 +61,11 @@ TITLES = [
     ("crashes when the weights are loaded directly from S3", "object_storage_refused"),
     ("Error when loading a model merged after training", "weights_do_not_fit_the_class"),
     ("W8A8 model can't be load by vllm", "quantization_not_supported"),
+    # gpustack/gpustack#2259, vllm-project/vllm#11762, #36279 and flagos-ai/vllm-plugin-FL#471.
+    ("The schedule does not meet that it is divisible by the attention heads", "heads_do_not_divide"),
+    ("Failed to apply Qwen2VLProcessor when serving a fine model", "multimodal_input_not_processed"),
+    ("cpu offload fails with AssertionError on Windows", "platform_not_supported"),
+    ("dummy \u8f93\u5165 shape \u4e0d\u5339\u914d\u5bfc\u81f4\u5d29\u6e83", "tensors_do_not_fit"),
     # Devices, memory, processes.
     ("no kernel image for RTX 5090 with vllm 0.8.2", "no_kernels_for_this_gpu"),
     ("[Bug]: CUDA OOM when serving Qwen3-32B with gpu_memory_utilization=0.9", "out_of_memory"),

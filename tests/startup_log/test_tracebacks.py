@@ -141,3 +141,27 @@ def test_a_wrapper_below_its_frames_is_no_text_that_was_cut() -> None:
     assert failure.cause is None
     assert failure.message.startswith("RuntimeError: Engine process failed to start")
     assert wanted_lines(failure) == ABOVE
+
+
+@pytest.mark.parametrize(
+    ("frame", "source", "cause"),
+    [
+        # What the source calls: vllm-project/vllm#21454; a check alone: netease-youdao/QAnything#128.
+        (
+            "vllm/v1/worker/gpu_model_runner.py|__init__",
+            "a, b = compute_encoder_budget(",
+            "multimodal_input_not_processed",
+        ),
+        ("vllm/worker/worker.py|_check_if_gpu_supports_dtype", "", "dtype_not_on_this_gpu"),
+        ("vllm/v1/kv_offload/worker/worker.py|transfer_async", "", "kv_connector_failed"),
+        ("vllm/v1/engine/core.py|__init__", "super().__init__(", None),
+    ],
+)
+def test_calls_of_a_cut_traceback_show_what_failed(frame: str, source: str, cause: str | None) -> None:
+    path, function = frame.split("|")
+    failure = read_log(
+        f'Traceback (most recent call last):\n  File "/opt/{path}", line 1, in {function}\n    {source}\n'
+    ).failure
+
+    assert failure is not None
+    assert (failure.cause.name if failure.cause else None) == cause

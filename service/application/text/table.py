@@ -39,6 +39,8 @@ from service.units import gib_text
 
 DETAILED_GPUS: Final = 3
 """More GPU types than this are compared, one line each, instead of being described."""
+CHECKPOINTS: Final = "Quantized checkpoints"
+"""What the names of such checkpoints follow, here and in reasons."""
 MOST_ROWS: Final = 12
 """Candidates of one GPU type that are listed, unless all are requested."""
 
@@ -68,7 +70,7 @@ def render_plan(plan: Plan, options: TextOptions = DEFAULT_TEXT) -> str:
     if several and (plan.refusal is None or options.every):
         parts.append(comparison_lines(plan, options))
     if not several or (len(plan.plans) <= DETAILED_GPUS and plan.refusal is None):
-        parts.extend(_description(gpu, options) for gpu in plan.plans)
+        parts.extend(_description(gpu, options, plan.checkpoints) for gpu in plan.plans)
     parts.extend(upgrade_lines(step, options.width) for step in plan.upgrades)
     return printable("\n".join("".join(f"{line}\n" for line in part) for part in map(tuple, parts)))
 
@@ -103,7 +105,7 @@ def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
             yield from indented(f"! {warning}", width)
 
 
-def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
+def _description(plan: GpuPlan, options: TextOptions, checkpoints: Sequence[str]) -> Iterator[str]:
     gpu, width, best = plan.gpu, options.width, plan.recommended
     capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
     yield f"== {gpu.id}: {gpu.name}, {gib_text(gpu.memory_bytes)} GiB{capability}"
@@ -115,6 +117,10 @@ def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
         yield from curve_lines(best)
     if best is not None:
         yield from lever_lines(plan.levers, best, width)
+        searched = len(plan.candidates) > 1 and not plan.levers
+        if checkpoints and searched and CHECKPOINTS not in plan.reason:
+            words = f"{CHECKPOINTS}: {', '.join(checkpoints)}. What each gives: --include levers."
+            yield from indented(words, width)
     yield from _others(plan, options)
 
 
@@ -153,7 +159,7 @@ def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
     """Yield the other candidates: a table of those that start, and why the rest does not."""
     if len(plan.candidates) == 1:
         if plan.candidates[0].verdict is Verdict.UNCERTAIN:
-            yield from refusal_lines(plan.candidates, options.width)
+            yield from refusal_lines(plan.candidates, options.width, every=options.every)
         return
     alive = [each for each in plan.candidates if each.verdict is not Verdict.REFUSED]
     rows = plan.candidates if options.every else tuple(alive)
@@ -181,7 +187,7 @@ def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
         and sizes(each) not in layouts
         and (options.every or not _equal(each.error, explained))
     ]
-    yield from refusal_lines(rest, options.width)
+    yield from refusal_lines(rest, options.width, every=options.every)
 
 
 def _absent(plan: GpuPlan) -> tuple[str, ...]:
