@@ -52,7 +52,8 @@ def _groups(groups: Config, section: Config) -> Iterator[SchemeGroup | None]:
         weights = group.section("weights")
         if weights is None:
             continue
-        targets = Names.of(name for name in group.texts("targets") if name != LINEAR)
+        named = group.texts("targets")
+        targets = Names.of(name for name in named if name != LINEAR) if LINEAR in named else Names.of(named)
         stated = read_group(group, weights, section)
         scheme = _scheme(weights, group.section("input_activations"), stated)
         yield None if scheme is None else SchemeGroup(replace(scheme, compressed=stated), targets)

@@ -8,7 +8,7 @@ from service.architecture.auto_round_schemes import names_output, read_auto_roun
 from service.architecture.compressed_schemes import read_compressed_tensors
 from service.architecture.config import Config
 from service.architecture.quark_schemes import read_quark
-from service.architecture.uniform_lists import expression_form, lines_of
+from service.architecture.uniform_lists import EntryForm, expression_form, lines_of
 from service.architecture.weight_schemes import (
     AWQ_BITS,
     BITSANDBYTES_4BIT,
@@ -99,9 +99,13 @@ def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | No
             for excluded, patterns in _by_sign([name])
         )
     kinds = list(alike(dynamic, ("bits", "desc_act", "group_size", "sym")))
-    uniform = _uniform(kinds, section)
-    if uniform is not None:
-        return uniform
+    forms = [_signed_form(names) for names, _ in kinds]
+    schemes = [_gptq_scheme(part, section) if _is_taken(names) else None for names, part in kinds]
+    if all(forms) and any(form is not None and form.anywhere for form in forms) and len(set(schemes)) > 1:
+        return None
+    of_scheme = dict(zip(schemes, forms, strict=True))
+    if all(forms) and all(of_scheme[scheme] == form for scheme, form in zip(schemes, forms, strict=True)):
+        return _written_alike(kinds, schemes, of_scheme)
     groups: dict[WeightScheme | None, list[str]] = {}
     for names, part in kinds:
         for excluded, patterns in _by_sign(names):
@@ -114,19 +118,28 @@ def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | No
     return tuple(SchemeGroup(scheme, as_targets(patterns)) for scheme, patterns in groups.items())
 
 
-def _uniform(kinds: list[tuple[list[str], Config]], section: Config) -> tuple[SchemeGroup, ...] | None:
-    """Return groups whose patterns are all written alike, ``None`` where they are not, or may match twice."""
-    groups: dict[WeightScheme | None, Names] = {}
-    for names, part in kinds:
-        sign = next(sign for sign in (EXCEPT, TAKEN, "") if names[0].startswith(sign))
-        form = expression_form(lines_of(names), len(names), sign)
-        scheme = None if sign == EXCEPT else _gptq_scheme(part, section)
-        if form is None or scheme in groups or (form.anywhere and len(kinds) > 1):
-            return None
-        groups[scheme] = Names.of(names, form)
-    if len(groups) > MAX_GROUPS:
+def _written_alike(
+    kinds: list[tuple[list[str], Config]],
+    schemes: list[WeightScheme | None],
+    forms: Mapping[WeightScheme | None, EntryForm | None],
+) -> tuple[SchemeGroup, ...] | None:
+    """Return the groups of patterns of which those of one scheme are written alike."""
+    found: dict[WeightScheme | None, list[str]] = {}
+    for scheme, (names, _) in zip(schemes, kinds, strict=True):
+        found[scheme] = found[scheme] + names if scheme in found else names
+    if len(found) > MAX_GROUPS:
         return None
-    return tuple(SchemeGroup(scheme, names) for scheme, names in groups.items())
+    return tuple(SchemeGroup(scheme, Names.of(names, forms[scheme])) for scheme, names in found.items())
+
+
+def _is_taken(names: list[str]) -> bool:
+    return not names[0].startswith(EXCEPT)
+
+
+def _signed_form(names: list[str]) -> EntryForm | None:
+    """Return how patterns are written, all with the sign of the first, else ``None``."""
+    sign = next(sign for sign in (EXCEPT, TAKEN, "") if names[0].startswith(sign))
+    return expression_form(lines_of(names), len(names), sign)
 
 
 def _by_sign(names: list[str]) -> Iterator[tuple[bool, list[str]]]:

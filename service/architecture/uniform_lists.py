@@ -4,7 +4,8 @@ A list may have 250,000 entries. To take the signs off each of them costs more t
 the few texts that are looked for.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Final
 
 ANYTHING: Final = ".*"
@@ -24,12 +25,15 @@ class EntryForm:
     """The text may be anywhere in a name, not at its beginning alone."""
     whole: bool = False
     """The text is a whole name."""
+    head: str = ""
+    """What all texts begin with; empty where that is not known."""
 
     def text(self, name: str) -> str:
         """Return a name, or a part of one, as it is written between the signs."""
         return name.replace(".", r"\.") if self.escaped else name
 
 
+_BEFORE_NUMBER: Final = re.compile(r"[^\d*]+")
 WHOLE_NAMES: Final = EntryForm(whole=True)
 
 
@@ -46,8 +50,16 @@ def shell_form(lines: str, count: int) -> EntryForm | None:
     if ends != count or stars not in (count, 2 * count):
         return None
     if stars == count:
-        return EntryForm(after="*")
-    return EntryForm("*", "*", anywhere=True) if lines.count("\n*") == count else None
+        return _with_head(EntryForm(after="*"), lines, count)
+    if lines.count("\n*") != count:
+        return None
+    return _with_head(EntryForm("*", "*", anywhere=True), lines, count)
+
+
+def name_form(lines: str, count: int) -> EntryForm | None:
+    """Return the form of names that begin alike, else ``None``."""
+    form = _with_head(WHOLE_NAMES, lines, count) if lines.count("\n") == count else WHOLE_NAMES
+    return form if form.head else None
 
 
 def expression_form(lines: str, count: int, sign: str = "") -> EntryForm | None:
@@ -61,10 +73,21 @@ def expression_form(lines: str, count: int, sign: str = "") -> EntryForm | None:
     before = sign + ANYTHING if anywhere else sign
     if any(_has(lines, operator, count * before.count(operator)) for operator in OPERATORS):
         return None
-    if "\\" not in lines:
-        return EntryForm(before, anywhere=anywhere)
-    dots = lines.count(".") - (count if anywhere else 0)
-    return EntryForm(before, escaped=True, anywhere=anywhere) if _are_escapes(lines, dots) else None
+    escaped = "\\" in lines
+    if escaped and not _are_escapes(lines, lines.count(".") - (count if anywhere else 0)):
+        return None
+    return _with_head(EntryForm(before, escaped=escaped, anywhere=anywhere), lines, count)
+
+
+def _with_head(form: EntryForm, lines: str, count: int) -> EntryForm:
+    """Return the form with what comes before the first number of each text, if that is the same."""
+    end = lines.find("\n", 1)
+    first = lines[1 : end if end > 0 else len(lines)]
+    text = first.removeprefix(form.before).removesuffix(form.after)
+    head = _BEFORE_NUMBER.match(text)
+    if head is None or lines.count(f"\n{form.before}{head[0]}") != count:
+        return form
+    return replace(form, head=head[0])
 
 
 def _are_escapes(lines: str, dots: int) -> bool:

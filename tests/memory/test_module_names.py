@@ -256,8 +256,8 @@ def test_a_pattern_matches_in_a_long_list_as_alone(form: str, texts: list[str], 
 def test_overrides_of_a_long_object_are_found_by_the_beginning_of_a_name(name: str) -> None:
     """GPTQ's `dynamic`: 2,000 patterns of two kinds with their signs, as `re.match` finds them."""
     kept = {rf"+:z\.{number}": {"bits": 8} for number in range(LONG)} | {r"+:a\.b": {"bits": 8}}
-    left = {rf"-:y\.{number}": {} for number in range(LONG)} | {"-:b": {}}
-    section = Config({"bits": 4, "group_size": 128, "dynamic": kept | left})
+    left: dict[str, object] = {rf"-:y\.{number}": {} for number in range(LONG)}
+    section = Config({"bits": 4, "group_size": 128, "dynamic": {**kept, **left, "-:b": {}}})
     groups = read_scheme_groups(section, "gptq")
 
     bits = [group.scheme and group.scheme.bits for group in groups if name in module_names(group.targets)]

@@ -36,6 +36,8 @@ class Fragments:
         """Whether a name begins with one of the strings that have at least so many characters."""
         form, texts = self.form, self.texts
         written, before, after = form.text(name), form.before, form.after
+        if not written.startswith(form.head):
+            return False
         least = len(form.text(name[:least])) if form.escaped else least
         for length in self._between(least, len(written)):
             if before + written[:length] + after in texts:
@@ -48,11 +50,13 @@ class Fragments:
         if form == PLAIN and len(texts) <= len(name):
             return any(text in name for text in texts)
         written, before, after = form.text(name), form.before, form.after
-        return any(
-            before + written[begin : begin + length] + after in texts
-            for length in self._between(0, len(written))
-            for begin in range(len(written) - length + 1)
-        )
+        begin = written.find(form.head)
+        while begin >= 0:
+            for length in self._between(0, len(written) - begin):
+                if before + written[begin : begin + length] + after in texts:
+                    return True
+            begin = written.find(form.head, begin + 1) if begin < len(written) else -1
+        return False
 
     def _between(self, least: int, most: int) -> tuple[int, ...]:
         lengths = self.lengths

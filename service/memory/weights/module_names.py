@@ -80,7 +80,7 @@ class ModuleNames:
             prefixed |= of_expressions.after(prefix)
         names, beginnings, parts = map(Fragments.of, (found.names, found.beginnings, found.parts))
         if found.form is not None and found.form.whole:
-            names = Fragments.of(entries)
+            names = Fragments.of(entries, found.form)
         elif found.form is not None and found.form.anywhere:
             parts = Fragments.of(entries, found.form)
         elif found.form is not None:

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from service.architecture.uniform_lists import ANYTHING, EntryForm, expression_form, lines_of, shell_form
+from service.architecture.uniform_lists import (
+    ANYTHING,
+    EntryForm,
+    expression_form,
+    lines_of,
+    name_form,
+    shell_form,
+)
 from service.architecture.weight_schemes import LONG, Names
 from service.memory.weights.patterns import MAX_PLACES
 
@@ -112,4 +119,4 @@ def _form_of(lines: str, count: int, regular: int) -> EntryForm | None:
         return None
     if regular:
         return expression_form(lines, count, REGULAR) if len(lines) > MAX_PLACES else None
-    return shell_form(lines, count) if "*" in lines else None
+    return shell_form(lines, count) if "*" in lines else name_form(lines, count)
