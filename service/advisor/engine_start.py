@@ -236,6 +236,8 @@ def check_quantized_online(
     Raises:
         EngineRefusal: stage ``model``.
     """
+    if architecture.quantization is None and flags.quantization is None:
+        return
     deployment = replace(
         _weights_deployment(engine_config),
         language_model_only=flags.language_model_only,
