@@ -179,7 +179,7 @@ def _of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | N
         return left or words
     # What is left of a traceback says more than prose, or than a title that says only what happened.
     title = words.line <= next((line.number for line in lines if line.text), 0)
-    return words if left.cause is None or (title and not words.follows) else left
+    return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
 
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
