@@ -384,3 +384,24 @@ def test_a_warning_of_all_platforms_but_cuda_is_not_what_a_person_describes() ->
     warned = "Failed to import from vllm._C with ModuleNotFoundError(\"No module named 'vllm._C'\")"
 
     assert cause_of(f"{said}WARNING 07-01 00:37:06 [a.py:22] {warned}") == "ascend_fault"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#2719: a /dev/shm that is not full, but may not be written
+        (
+            "RuntimeError: unable to open shared memory object </t> in read-write mode: Permission denied (13)",
+            "file_not_accessible",
+        ),
+        # runpod-workers/worker-vllm#85: a field of a request is no flag
+        (
+            '"message": "1 validation error for ChatCompletionRequest: Extra inputs [type=extra_forbidden]"',
+            "request_parameter_refused",
+        ),
+        # zai-org/GLM-OCR#10
+        ("# Transformer与VLLM版本冲突", "build_does_not_match"),
+    ],
+)
+def test_words_of_requests_and_of_shared_memory_are_told_apart(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
