@@ -391,7 +391,7 @@ def test_a_warning_of_all_platforms_but_cuda_is_not_what_a_person_describes() ->
     [
         # vllm-project/vllm#2719: a /dev/shm that is not full, but may not be written
         (
-            "RuntimeError: unable to open shared memory object </t> in read-write mode: Permission denied (13)",
+            "RuntimeError: unable to open shared memory object <t> in read mode: Permission denied (13)",
             "file_not_accessible",
         ),
         # runpod-workers/worker-vllm#85: a field of a request is no flag
