@@ -119,9 +119,10 @@ class Failure:
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     found = _root_of(lines)
-    if found is None or found.cause is None or found.cause.name != FAULT:
+    if found is None or found.cause is None:
         return found
-    return _with_reason(found, lines)
+    vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
+    return _with_reason(found, lines) if vague else found
 
 
 def _root_of(lines: Sequence[LogLine]) -> Failure | None:
@@ -157,8 +158,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         return _explained(_of_exception(last_of_chain(own, lines), lines), lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
-        found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
-        return _with_title(found, lines)
+        best = next((each for each in weak if each.cause.type), weak[0])
+        return _with_title(replace(_of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
     return _of_people(roots, lines)
 
 
@@ -308,10 +309,9 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
-    words = line.text[:MAX_MESSAGE]
     return Failure(
         "",
-        words,
+        line.text[:MAX_MESSAGE],
         line.number,
         origin.cause,
         {},
