@@ -80,7 +80,7 @@ def ending(text: str) -> Diagnosis:
         ("Use local model ERROR, Use `repo_type` argument if needed.", "model_not_found"),
         # transformers, models/auto/configuration_auto.py; vllm-project/vllm#13307
         (
-            "File \"/opt/transformers/models/auto/configuration_auto.py\", line 6, in get\nKeyError: 'mllama'",
+            "File \"/a/transformers/models/auto/configuration_auto.py\", line 6, in get\nKeyError: 'mllama'",
             "unknown_architecture",
         ),
         # Ray 2, _private/memory_monitor.py; MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#2
