@@ -49,6 +49,8 @@ def list_gpus(search: Search = None, *, as_json: AsJson = False) -> None:
     catalog = gpu_catalog()
     listed = (*catalog.types, *catalog.slices) if "mig" in words else catalog.types
     found = [gpu for gpu in listed if words <= {*words_of(gpu.id), *words_of(gpu.name)}]
+    if search and not found:
+        _say_none("GPU type", search, catalog.nearest(" ".join(search)))
     if as_json:
         answer = GpuList(gpus=[GpuAnswer.model_validate(gpu) for gpu in found], next=None)
         typer.echo(answer.model_dump_json())
@@ -107,7 +109,10 @@ def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
     With WORDS the quantized checkpoints of each model stand below it, with the memory that their weights
     take: ~ is computed, from the layout that the name stands for where the config is not bundled.
     """
-    found = bundled_models(BundledSnapshot(), " ".join(search or ()))
+    snapshot = BundledSnapshot()
+    found = bundled_models(snapshot, " ".join(search or ()))
+    if search and not found:
+        _say_none("bundled model", search, snapshot.nearest(" ".join(search)))
     if as_json:
         typer.echo(ModelList.of(found, None).model_dump_json())
         return
@@ -133,6 +138,12 @@ def _model_rows(model: BundledModel, *, with_variants: bool) -> Iterator[tuple[s
         about = "~" if each.is_computed else ""
         size = "" if each.weight_bytes is None else f"{about}{each.weight_bytes / GIB:.1f}"
         yield (f"  {each.id}", "", each.format.removeprefix("quantized."), size, "", "")
+
+
+def _say_none(kind: str, search: Sequence[str], near: Sequence[str]) -> None:
+    """Say on standard error that a list is empty because nothing has all words, and what is spelt alike."""
+    words = f"; nearest: {', '.join(near)}" if near else ""
+    typer.echo(f"No {kind} has all of these words in its name: {' '.join(search)}{words}", err=True)
 
 
 def _print(

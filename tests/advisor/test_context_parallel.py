@@ -64,7 +64,7 @@ def test_a_backend_that_returns_no_lse_fails_once_the_cache_is_sized(release: st
 
 
 def test_a_window_refuses_context_parallelism_when_the_cache_is_sized() -> None:
-    """vLLM 0.26.0, v1/kv_cache_interface.py: asserted by the startup check, before backends are asked."""
+    """vLLM 0.33.0, v1/kv_cache_interface.py SlidingWindowSpec: asserted before backends are asked."""
     found = candidate(
         "deepseek-ai/DeepSeek-V4-Flash",
         "h200-sxm-141gb",

@@ -272,6 +272,30 @@ def test_each_value_at_fault_has_its_own_nearest_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("gpus list rtx4900", "rtx-4090-24gb"),
+        ("gpus list zzz", None),
+        ("models list Qwen/Qwen3-8BB", "Qwen/Qwen3-8B"),
+        ("models list zzz", None),
+    ],
+)
+def test_an_empty_list_says_why(words: str, near: str | None) -> None:
+    code, _, err = _run(*shlex.split(words))
+    assert code == 0
+    assert "has all of these words in its name" in err
+    assert (f"nearest: {near}" in err) if near else ("nearest" not in err)
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [("tritn", 2), ("triton", 0), ("FLASHINFER-CUTLASS", 0), ("of_another_build", 0)]
+)
+def test_a_mistyped_kernel_is_refused_and_one_of_another_build_is_not(given: str, code: int) -> None:
+    """vLLM 0.33.0, config/kernel.py: MoEBackend is a list of words, in any case and with either dash."""
+    assert _run("check", "Qwen/Qwen3-8B", "--gpu", "h100", "--moe-backend", given)[0] == code
+
+
+@pytest.mark.parametrize(
     "flags",
     [
         "--attention-backend FLSH",

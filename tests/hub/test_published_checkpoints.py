@@ -9,7 +9,7 @@ from service.advisor.plan_request import Model
 from service.bundled_toml import read_toml
 from service.engines.releases import RELEASES
 from service.hub.model_ids import check_model_id
-from service.hub.published_checkpoints import DATA, published_checkpoints_of
+from service.hub.published_checkpoints import DATA, models_stored_by, published_checkpoints_of
 from service.hub.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 
@@ -44,3 +44,8 @@ def test_sizes_are_those_of_the_published_files(checkpoint: str, model: str, gig
     sibling = sibling_named(Model(model, None, "bundled", bundled_architecture(model)), checkpoint)
     assert sibling is not None
     assert sibling.weight_bytes(RELEASES[-1]) / 1e9 == pytest.approx(gigabytes, rel=0.01)
+
+
+def test_a_checkpoint_leads_to_the_model_whose_weights_it_holds() -> None:
+    assert models_stored_by("qwen/QWEN3-32B-AWQ") == ("Qwen/Qwen3-32B",)
+    assert models_stored_by("Qwen/Qwen3-32B") == ()
