@@ -26,7 +26,8 @@ def changed(value: Value, **changes: object) -> Value:
     stored.update(changes)
     if len(stored) > fields:
         raise KeyError(*(name for name in changes if name in derived or name not in vars(value)))
-    copy: Value = of_fields(kind, stored)
+    copy: Value = object.__new__(kind)
+    object.__setattr__(copy, "__dict__", stored)
     return copy
 
 

@@ -15,6 +15,8 @@ LONGEST_COMPARED: Final = 64
 """Characters of names that are compared letter by letter."""
 SLIP: Final = 0.5
 """What two neighbouring letters in the wrong order cost: both letters are right. A wrong letter costs 1."""
+MOST_SLIPS: Final = 2
+"""What the mistakes in a mistyped name cost together, at most."""
 
 
 def nearest(given: str, known: Iterable[str], *, count: int = 3, cutoff: float = 0.6) -> tuple[str, ...]:
@@ -46,6 +48,21 @@ def similarity(given: str, known: str) -> float:
     if not 0 < longer <= LONGEST_COMPARED:
         return shared
     return (shared + 1 - _slips(given, known) / longer) / 2
+
+
+def is_slip(given: str, known: str) -> bool:
+    """Whether a text is rather a mistyped name than another one: the same digits, and at most two slips.
+
+    Names of models differ in their digits: a 3B is no slip of a 7B, but a B8 is one of an 8B.
+    """
+    given, known = given.casefold(), known.casefold()
+    if max(len(given), len(known)) > LONGEST_NAME or _digits(given) != _digits(known):
+        return False
+    return _slips(given, known) <= MOST_SLIPS
+
+
+def _digits(text: str) -> list[str]:
+    return sorted(filter(str.isdigit, text))
 
 
 def _slips(given: str, known: str) -> float:

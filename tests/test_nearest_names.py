@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.nearest_names import few_of, nearest, similarity
+from service.nearest_names import few_of, is_slip, nearest, similarity
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,18 @@ def test_of_many_names_few_are_said() -> None:
     assert few_of(many, many, "X lists all") == (
         "nearest of 40: name0, name1, name2, name3, name4; X lists all"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "slip"),
+    [
+        ("Qwen/Qwen3-8BB", "Qwen/Qwen3-8B", True),
+        ("qwen/qwen3-B8", "Qwen/Qwen3-8B", True),
+        ("google/gemma-4-13B-it", "google/gemma-4-31B-it", True),
+        ("Qwen/Qwen2.5-3B", "Qwen/Qwen2.5-7B", False),
+        ("Qwen/Qwen3-8B-FP8", "Qwen/Qwen3-8B", False),
+        ("a" * 300, "a" * 299, False),
+    ],
+)
+def test_a_mistyped_name_is_told_from_another_one(given: str, known: str, slip: bool) -> None:
+    assert is_slip(given, known) is slip

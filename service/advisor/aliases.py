@@ -1,8 +1,9 @@
 """Names of cache dtypes that lead to the same start: one candidate for all of them."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from typing import Final
 
+from service.advisor.grid import GridOfLength
 from service.advisor.plan_types import Candidate
 from service.advisor.steps_of_advice import is_fp8
 from service.engine_config.cache_dtype import canonical
@@ -11,19 +12,32 @@ COMMON: Final = ("auto", "fp8")
 """Names that published commands use, for a cache of the model's own type and for one of 8-bit floats."""
 
 
-def without_aliases(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Return one candidate of those that store the same cache, under the commonest name.
+def places_offered(asked: GridOfLength, candidates: Sequence[Candidate]) -> Sequence[int]:
+    """Return the places of the candidates of a grid that are listed.
+
+    Of those that store the same cache, a search for the cache dtype lists one, under the commonest name.
 
     A checkpoint that asks for an fp8 cache gets one with ``auto`` too, in releases that read its request. The
     name ``fp8`` means the same cache in all releases, and is what published commands say.
     """
-    chosen: dict[Hashable, Candidate] = {}
-    for candidate in candidates:
+    if not asked.grid.searches_dtypes:
+        return range(len(candidates))
+    chosen: dict[Hashable, int] = {}
+    for place, candidate in enumerate(candidates):
+        if stores_other_floats(candidate):
+            continue
         key = _stored(candidate)
         kept = chosen.get(key)
-        if kept is None or _place(candidate) < _place(kept):
-            chosen[key] = candidate
+        if kept is None or _place(candidate) < _place(candidates[kept]):
+            chosen[key] = place
     return tuple(chosen.values())
+
+
+def stores_other_floats(candidate: Candidate) -> bool:
+    """Whether a start has a cache of 16-bit floats in which the model does not compute."""
+    if candidate.error is not None or candidate.fails:
+        return False
+    return candidate.start is not None and candidate.start.names_other_floats
 
 
 def _stored(candidate: Candidate) -> Hashable:

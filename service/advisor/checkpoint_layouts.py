@@ -1,17 +1,21 @@
 """How a published checkpoint stores its weights, by its name, and what is published of its quality."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from packaging.version import Version
+
 from service.advisor.plan_request import Model, PlanRequest
 from service.architecture.config import read_document
-from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization, read_quantization
 from service.bundled_toml import read_toml
-from service.engines.engine_rules import EngineRules
+from service.engines.cache_quality import Published
+from service.gpus.capability import ComputeCapability
+from service.gpus.gpu_type import GpuType
 from service.memory.parallelism import Parallelism
 from service.memory.weights.parameters import parameter_bytes
 from service.units import GIB
@@ -29,6 +33,11 @@ class WeightQuality:
     """Place in the order of loss, that of cache dtypes too; 0 for none."""
     effect: str
     source: str
+    published: Published = Published.FIGURES
+
+
+UNPUBLISHED: Final = WeightQuality(9, "nothing is published about it", "none", Published.NOTHING)
+"""Of layouts that no name is known for; after all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,8 @@ class CheckpointLayout:
     """What names of such checkpoints end with, as a regular expression."""
     quantization: Quantization
     quality: WeightQuality
+    below: ComputeCapability | None = None
+    """GPUs from this compute capability on have no kernels for it; ``None`` where all have."""
 
 
 def layout_named_by(model_id: str) -> CheckpointLayout | None:
@@ -49,8 +60,46 @@ def layout_named_by(model_id: str) -> CheckpointLayout | None:
     return None
 
 
-def stored_so(model: Model, model_id: str) -> tuple[Model, CheckpointLayout] | None:
-    """Return a model with its weights in the layout that the name of a checkpoint stands for.
+@dataclass(frozen=True, slots=True)
+class QuantizedSibling:
+    """A published checkpoint of a model with quantized weights, ready to be planned."""
+
+    model: Model
+    """By the checkpoint's id: its own config where that is bundled, else the base's in the named layout."""
+    quality: WeightQuality
+    is_bundled: bool
+    """Whether its own config is at hand."""
+    below: ComputeCapability | None = None
+    """GPUs from this compute capability on do not run it."""
+
+    def runs_on(self, gpu: GpuType) -> bool:
+        """Whether the engine has kernels for it on a GPU type."""
+        capability = gpu.compute_capability
+        return self.below is None or capability is None or capability < self.below
+
+    def is_lighter_than(self, model: Model, release: Version) -> bool:
+        """Whether its weights take less than those of a model.
+
+        Where they do not, the release reads its quantized layers as plain ones: its config names them as the
+        checkpoint does, not as the release.
+        """
+        return self.weight_bytes(release) < parameter_bytes(model.architecture, Parallelism(), release)
+
+    @property
+    def method(self) -> str:
+        """Its method of quantization, by the engine's name."""
+        quantization = self.model.architecture.quantization
+        return "" if quantization is None else quantization.method
+
+    def weight_bytes(self, release: Version) -> int:
+        """Return the bytes of its weights: of its files where these are known, else computed."""
+        if self.model.checkpoint_bytes is not None:
+            return self.model.checkpoint_bytes
+        return parameter_bytes(self.model.architecture, Parallelism(), release)
+
+
+def sibling_named(model: Model, model_id: str) -> QuantizedSibling | None:
+    """Return a checkpoint whose config is not at hand, by the layout that its name stands for.
 
     ``None`` where the name tells none, or where the weights of the model itself are quantized: checkpoints
     made of those leave other parts as they are.
@@ -59,11 +108,61 @@ def stored_so(model: Model, model_id: str) -> tuple[Model, CheckpointLayout] | N
     if layout is None or not model.architecture.stores_16_bits:
         return None
     architecture = replace(model.architecture, quantization=layout.quantization)
-    return replace(model, architecture=architecture, checkpoint_bytes=None), layout
+    stored = replace(
+        model, id=model_id, revision=None, requested_revision=None, architecture=architecture,
+        checkpoint_bytes=None, makers_cache_dtype=None,
+    )  # fmt: skip
+    return QuantizedSibling(stored, layout.quality, is_bundled=False, below=layout.below)
+
+
+def sibling_bundled(model: Model) -> QuantizedSibling:
+    """Return a checkpoint whose own config is at hand."""
+    layout = layout_named_by(model.id)
+    if layout is None:
+        return QuantizedSibling(model, UNPUBLISHED, is_bundled=True)
+    return QuantizedSibling(model, layout.quality, is_bundled=True, below=layout.below)
+
+
+def sibling_of(request: PlanRequest, model_id: str) -> QuantizedSibling | None:
+    """Return a checkpoint that a request names; ``None`` where nothing tells what it stores."""
+    own = next((each for each in request.bundled_siblings if each.id == model_id), None)
+    return sibling_named(request.model, model_id) if own is None else sibling_bundled(own)
+
+
+def least_lossy_first(model_id: str, checkpoints: Iterable[str]) -> tuple[str, ...]:
+    """Return checkpoints by the published loss of their layouts, one of each before the second of any.
+
+    Of equal ones those of the model's own publisher come first.
+    """
+    own = model_id.partition("/")[0].lower()
+    ordered = sorted(checkpoints, key=lambda each: (_loss(each), each.partition("/")[0].lower() != own))
+    seen: Counter[int] = Counter()
+    places: dict[str, tuple[int, int]] = {}
+    for each in ordered:
+        places[each] = (seen[_loss(each)], _loss(each))
+        seen[_loss(each)] += 1
+    return tuple(sorted(ordered, key=places.__getitem__))
+
+
+def _loss(model_id: str) -> int:
+    layout = layout_named_by(model_id)
+    return (UNPUBLISHED if layout is None else layout.quality).loss
+
+
+def runnable_siblings(request: PlanRequest, gpu: GpuType) -> Iterator[QuantizedSibling]:
+    """Yield the least lossy checkpoint of each published loss that runs on a GPU type."""
+    losses, release = set(), request.engine.rules.release
+    for each in request.siblings:
+        sibling = sibling_of(request, each)
+        if sibling is None or not sibling.runs_on(gpu) or not sibling.is_lighter_than(request.model, release):
+            continue
+        if sibling.quality.loss not in losses:
+            losses.add(sibling.quality.loss)
+            yield sibling
 
 
 def named_with_sizes(request: PlanRequest, checkpoints: Iterable[str]) -> str:
-    """Return the ids of checkpoints with the calculated sizes of their weights, and what is not bundled."""
+    """Return the ids of checkpoints with the sizes of their weights, and what is not bundled."""
     ids = tuple(checkpoints)[:MOST_NAMED]
     words = ", ".join(_sized(request, each) for each in ids)
     missing = [each for each in ids if each in request.unbundled]
@@ -77,15 +176,16 @@ def named_with_sizes(request: PlanRequest, checkpoints: Iterable[str]) -> str:
 
 
 def _sized(request: PlanRequest, model_id: str) -> str:
-    found = stored_so(request.model, model_id)
-    if found is None:
-        return model_id
-    size = _bytes_of(found[0].architecture, request.engine.rules)
-    return f"{model_id} (about {size / GIB:,.0f} GiB of weights)"
+    sibling = sibling_of(request, model_id)
+    release = request.engine.rules.release
+    lighter = sibling is not None and sibling.is_lighter_than(request.model, release)
+    return with_size(sibling, release) if sibling is not None and lighter else model_id
 
 
-def _bytes_of(architecture: ModelArchitecture, rules: EngineRules) -> int:
-    return parameter_bytes(architecture, Parallelism(), rules.release)
+def with_size(sibling: QuantizedSibling, release: Version) -> str:
+    """Return the id of a checkpoint with the size of its weights."""
+    about = "" if sibling.model.checkpoint_bytes is not None else "about "
+    return f"{sibling.model.id} ({about}{sibling.weight_bytes(release) / GIB:,.0f} GiB of weights)"
 
 
 @cache
@@ -105,5 +205,7 @@ def _read() -> Iterator[CheckpointLayout]:
         quantization = read_quantization(config, config)
         if quantization is None:
             raise ValueError(f"{entry['name']} names no quantization")
-        quality = WeightQuality(entry["loss"], entry["effect"], entry["source"])
-        yield CheckpointLayout(entry["name"], quantization, quality)
+        published = Published(entry.get("published", Published.FIGURES))
+        quality = WeightQuality(entry["loss"], entry["effect"], entry["source"], published)
+        below = ComputeCapability.parse(entry["below"]) if "below" in entry else None
+        yield CheckpointLayout(entry["name"], quantization, quality, below)

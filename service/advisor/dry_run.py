@@ -4,20 +4,24 @@
 ``dry_run``: memory budget, checks of memory, startup check and size of the cache, graph capture, admission.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from service.advisor.aliases import places_offered
 from service.advisor.budget_inputs import budget_inputs, calibrated
 from service.advisor.command_doubts import with_command
 from service.advisor.engine_start import Start, build_model, check_quantized_online, resolved
 from service.advisor.engine_steps import (
     UNMODELLED,
+    BareRun,
     Configuration,
     EngineSteps,
     FailedStart,
     StartedEngine,
 )
+from service.advisor.grid import GridOfLength
 from service.advisor.outcome import outcome_of
-from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.plan_request import Model, PlanRequest, Workload
 from service.advisor.plan_types import Candidate
 from service.advisor.workload_admission import with_admission
 from service.architecture.model import ModelArchitecture
@@ -56,10 +60,44 @@ def dry_run(
         return with_command(started.on(gpu), request.command, gpu.compute_capability)
     budget = steps.budget(started, gpu, request.free_memory_bytes)
     budget = calibrated(request, budget, started.start, flags, gpu)
+    candidate = with_admission(_with_memory(started, budget, steps), started, request.workload)
+    return with_command(candidate, request.command, gpu.compute_capability)
+
+
+def dry_runs(request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: EngineSteps) -> list[Candidate]:
+    """Return the dry runs of a grid that are listed; what they have in common is found once."""
+    checkpoint()
+    count = request.count_of(gpu)
+    refused = count is not None and any(count_refusal(flags, count) for flags in asked.flags)
+    if refused or request.calibration or request.command is not None or gpu.is_slice:
+        planned = [dry_run(request, flags, steps.rules, gpu, steps) for flags in asked.flags]
+        return [planned[place] for place in places_offered(asked, planned)]
+    runs = steps.runs(asked, gpu, request.free_memory_bytes)
+    if request.workload is None:
+        return [run.candidate for run in runs]
+    return [_with_workload(run, request.workload) for run in runs]
+
+
+def bare_run(flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None, steps: EngineSteps) -> BareRun:
+    """Return what the engine does with these flags on this GPU type, whatever else a request says."""
+    checkpoint()
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
+        return BareRun(started.on(gpu), started)
+    budget = steps.budget(started, gpu, free_memory_bytes)
+    return BareRun(_with_memory(started, budget, steps), started)
+
+
+def _with_memory(started: StartedEngine, budget: MemoryBudget, steps: EngineSteps) -> Candidate:
     if started.start.layout.caches_nothing:
         budget = without_cache(budget)
-    candidate = with_admission(steps.candidate(started, budget), started, request.workload)
-    return with_command(candidate, request.command, gpu.compute_capability)
+    return steps.candidate(started, budget)
+
+
+def _with_workload(run: BareRun, workload: Workload) -> Candidate:
+    if isinstance(run.started, FailedStart):
+        return run.candidate
+    return with_admission(run.candidate, run.started, workload)
 
 
 def start_engine(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> StartedEngine:
@@ -139,6 +177,11 @@ class PlainSteps:
     def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
         """Return what the engine does with its memory."""
         return candidate_of(self.model, self.rules, started, budget)
+
+    def runs(self, asked: GridOfLength, gpu: GpuType, free_memory_bytes: int | None) -> Iterable[BareRun]:
+        """Return the runs of a grid that are listed, on one GPU type."""
+        runs = [bare_run(flags, gpu, free_memory_bytes, self) for flags in asked.flags]
+        return [runs[place] for place in places_offered(asked, [run.candidate for run in runs])]
 
 
 def candidate_of(model: Model, rules: EngineRules, started: StartedEngine, budget: MemoryBudget) -> Candidate:

@@ -1,11 +1,12 @@
 """The steps of one start of the engine, as an interface: a step calculates its result or looks it up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from service.advisor.engine_start import Start
+from service.advisor.grid import GridOfLength
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Refusal
@@ -135,6 +136,14 @@ class FailedStart:
         return changed(self.candidate, error=Refusal.of(self.refusal.on(gpu.name)))
 
 
+class BareRun(NamedTuple):
+    """A dry run without what a request adds to the start: its workload, its command, what was measured."""
+
+    candidate: Candidate
+    started: StartedEngine | FailedStart
+    """The start, or that of flags with another length that differs in its requests alone."""
+
+
 class EngineSteps(Protocol):
     """The steps of the starts of one model under one release's rules.
 
@@ -189,3 +198,6 @@ class EngineSteps(Protocol):
 
     def candidate(self, started: StartedEngine, budget: MemoryBudget) -> Candidate:
         """Return what the engine does with its memory: its checks, its cache, and the capture of graphs."""
+
+    def runs(self, asked: GridOfLength, gpu: GpuType, free_memory_bytes: int | None) -> Iterable[BareRun]:
+        """Return the runs of a grid that are listed, on one GPU type."""

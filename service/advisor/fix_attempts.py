@@ -2,13 +2,15 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, Final
 
-from service.advisor.budget_inputs import calibrated
+from service.advisor.checkpoint_fixes import checkpoint_sources
+from service.advisor.context_parallel import shared_sizes
 from service.advisor.dry_run import PlainSteps
-from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
+from service.advisor.engine_steps import EngineSteps, FailedStart
+from service.advisor.fix_attempt import FixAttempt, available_kv, shorter_attempts
 from service.advisor.longer_context import stretched
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
@@ -24,7 +26,7 @@ from service.engines.releases import (
 )
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
-from service.memory.budget_types import Basis, Estimate
+from service.memory.budget_types import Basis
 from service.units import GIB, ceil_div
 
 TOO_LONG: Final = "is greater than the derived max_model_len"
@@ -54,25 +56,13 @@ RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
 OFFLOAD: Final = "--cpu-offload-gb"
+SHARED: Final = "--decode-context-parallel-size"
 MOST_MOVED: Final = 2
 """The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
 FOUR_BITS_ONLINE: Final = "mxfp4"
 """What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
 BITSANDBYTES: Final = "bitsandbytes"
 """The same of 4 bits, in releases that have it; a plugin brings it since vLLM 0.28.0."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixAttempt:
-    """A single change in words, and the start that it leads to."""
-
-    words: str
-    flags: ServeFlags
-    rules: EngineRules
-    model: Model | None = None
-    """The model that the change makes of the requested one; ``None`` where it leaves the config as it is."""
-    patch: str | None = None
-    """The pull request that the change lays over the release, if it is one."""
 
 
 def quantized_attempts(
@@ -162,10 +152,12 @@ def _memory_sources(
         yield _lower_share(candidate)
         yield _higher_share(flags, rules)
         yield text_only(request.model, flags, rules)
+        yield from checkpoint_sources(request, flags, steps, gpu)
         yield _lighter(flags, rules, "max_num_batched_tokens", (SMALL_BATCH,))
         yield _lighter(flags, rules, "max_num_seqs", FEW_SEQUENCES)
         yield quantized_weights(request.model, flags, rules)
     yield _other_dtypes(flags, rules)
+    yield _shared_tokens(request.model, flags, rules)
     yield (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
     yield _offloaded(request, flags, steps, gpu)
 
@@ -181,7 +173,10 @@ def _offloaded(
     if isinstance(started, FailedStart) or flags.cpu_offload_gb or flags.kv_cache_memory_bytes is not None:
         return
     length = started.start.engine_config.max_model_len
-    needed = max((check.needed(length) for check in started.sizing.checks), default=0)
+    try:
+        needed = max((check.needed(length) for check in started.sizing.checks), default=0)
+    except EngineRefusal:  # no memory is enough
+        return
     weights = steps.budget(started, gpu, request.free_memory_bytes).weights.bytes
     available = available_kv(request, started, steps, gpu)
     for size in dict.fromkeys((available.low, available.bytes)):
@@ -256,23 +251,6 @@ def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:
     return True
 
 
-def shorter_attempts(
-    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
-) -> Iterator[FixAttempt]:
-    """Yield the longest context that is sure to fit the memory, then the longest that is expected to."""
-    started = steps.start(flags, gpu)
-    if isinstance(started, FailedStart):
-        return
-    available = available_kv(request, started, steps, gpu)
-    for size in dict.fromkeys((available.low, available.bytes)):
-        try:
-            length = started.sizing.fitting().longest_held(size)
-        except EngineRefusal:
-            continue
-        if 0 < length < started.start.engine_config.max_model_len:
-            yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), steps.rules)
-
-
 def _captured(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
@@ -300,12 +278,6 @@ def captured_sequences(
     if capture_failure(start.layout, start.engine_config, blocks) is None:
         return None
     return 1 << (blocks.bit_length() - 1) if blocks > 0 else 0
-
-
-def available_kv(request: PlanRequest, started: StartedEngine, steps: EngineSteps, gpu: GpuType) -> Estimate:
-    """Return the memory that is left for the cache."""
-    budget = steps.budget(started, gpu, request.free_memory_bytes)
-    return calibrated(request, budget, started.start, started.flags, gpu).available_kv
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
@@ -346,6 +318,13 @@ def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
             yield FixAttempt(
                 f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
             )
+
+
+def _shared_tokens(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield ranks that share the tokens of a request, where several would store the same keys and values."""
+    for size in shared_sizes(model.architecture, flags, rules.parallelism):
+        changed = replace(flags, decode_context_parallel_size=size)
+        yield FixAttempt(f"{SHARED} {size}", changed, rules)
 
 
 def _nearest_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

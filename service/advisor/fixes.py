@@ -7,19 +7,20 @@ from typing import Final, TypeAlias
 
 from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.command import serve_command
-from service.advisor.dry_run import dry_run
+from service.advisor.dry_run import dry_run, dry_runs
 from service.advisor.engine_steps import EngineSteps
+from service.advisor.fix_attempt import FixAttempt
 from service.advisor.fix_attempts import (
     BITSANDBYTES,
     FOUR_BITS_ONLINE,
     OFFLOAD,
     PARALLEL_SIZES,
-    FixAttempt,
     attempts_of,
     is_too_long,
     quantized_attempts,
 )
 from service.advisor.four_bit_checkpoint import four_bit_notes
+from service.advisor.grid import GridOfLength
 from service.advisor.joint_fixes import joint_attempts
 from service.advisor.longer_context import SCALED, stretched
 from service.advisor.nearest_refused import nearest_refused
@@ -70,7 +71,20 @@ def run_with_fixes(request: PlanRequest, flags: ServeFlags, gpu: GpuType, steps:
     A request without a cache dtype gets no changes but a shorter context: its other candidates show what the
     other dtypes do. A request for many GPU types gets none: the other types show it.
     """
-    candidate = dry_run(request, flags, steps.rules, gpu, steps)
+    return _with_fixes_of(request, dry_run(request, flags, steps.rules, gpu, steps), gpu, steps)
+
+
+def grid_with_fixes(
+    request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: EngineSteps
+) -> list[Candidate]:
+    """Return the same for each flags of a grid."""
+    found = dry_runs(request, asked, gpu, steps)
+    if request.is_survey:
+        return found
+    return [_with_fixes_of(request, each, gpu, steps) for each in found]
+
+
+def _with_fixes_of(request: PlanRequest, candidate: Candidate, gpu: GpuType, steps: EngineSteps) -> Candidate:
     if (candidate.error is None and not candidate.fails) or request.is_survey:
         return candidate
     searched = request.serve.kv_cache_dtype is None
@@ -186,7 +200,9 @@ def _with_quantized(
     known = {each.change for each in fixes}
     found = working(request.model, quantized_attempts(request, base, gpu, steps), tried)
     more = [each for each in found if each.change.partition(f" {QUANTIZE}")[0] not in known]
-    return (*more, *fixes)
+    # A published checkpoint loses less than weights that are rounded while they load.
+    first = max((place for place, each in enumerate(fixes, 1) if each.checkpoint is not None), default=0)
+    return (*fixes[:first], *more, *fixes[first:])
 
 
 def _joint(
@@ -211,7 +227,8 @@ def _all_notes(
     """Yield what to know beside the fixes."""
     base = _without_search(request, candidate)
     yield from _notes(request, candidate)
-    if candidate.error is not None and candidate.error.stage is Stage.MEMORY:
+    named = any(fix.checkpoint is not None and is_denser_than_8_bits(fix.checkpoint) for fix in fixes)
+    if candidate.error is not None and candidate.error.stage is Stage.MEMORY and not named:
         yield from four_bit_notes(request, base, gpu, steps, _started)
     yield from _length_notes(request, base, fixes)
     if any(OFFLOAD in fix.change for fix in fixes):
@@ -290,15 +307,18 @@ def newer_release(model: Model, flags: ServeFlags, rules: EngineRules, tried: Tr
 
 def fix_of(model: Model, attempt: FixAttempt, candidate: Candidate) -> Fix:
     """Return a change that works with what it gives; ``candidate`` is the start with the change."""
-    cache = candidate.kv_cache
+    cache, checkpoint = candidate.kv_cache, attempt.checkpoint
+    served = attempt.model or model
     return Fix(
         change=attempt.words,
         verdict=candidate.verdict,
         tokens=None if cache is None else cache.tokens,
         max_concurrency=None if cache is None else cache.max_concurrency,
-        command=serve_command(model.id, attempt.flags, attempt.rules, model.requested_revision),
+        command=serve_command(served.id, attempt.flags, attempt.rules, served.requested_revision),
         version=str(attempt.rules.release),
         patch=attempt.patch,
+        checkpoint=None if checkpoint is None else served.id,
+        weight_bytes=None if checkpoint is None else checkpoint.weight_bytes(attempt.rules.release),
     )
 
 

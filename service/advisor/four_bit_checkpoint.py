@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from service.advisor.checkpoint_layouts import stored_so
+from service.advisor.checkpoint_layouts import sibling_named
 from service.advisor.engine_steps import EngineSteps
-from service.advisor.fix_attempts import FixAttempt, shorter_attempts
+from service.advisor.fix_attempt import FixAttempt, shorter_attempts
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
 from service.gpus.gpu_type import GpuType
@@ -22,8 +22,8 @@ MODELS: Final = 4
 @lru_cache(maxsize=MODELS)
 def four_bit_model(model: Model) -> Model | None:
     """Return the model with the linear layers of its decoder in 4 bits; ``None`` if it stores no 16 bits."""
-    found = stored_so(model, FOUR_BITS)
-    return None if found is None else found[0]
+    found = sibling_named(model, FOUR_BITS)
+    return None if found is None else replace(found.model, id=model.id)
 
 
 def four_bit_notes(

@@ -5,13 +5,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.advisor.engine_steps import EngineSteps
+from service.advisor.fix_attempt import FixAttempt, shorter_attempts
 from service.advisor.fix_attempts import (
     FEW_SEQUENCES,
     SMALL_BATCH,
     UTILIZATIONS,
-    FixAttempt,
     quantized_weights,
-    shorter_attempts,
     text_only,
 )
 from service.advisor.plan_request import Model, PlanRequest

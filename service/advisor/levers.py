@@ -1,74 +1,54 @@
-"""Levers: single changes to a candidate, with gain and cost, each found by a dry run."""
+"""Levers: single changes to a candidate, with gain and cost, each found by a dry run, in the order to try."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from service.advisor.checkpoint_layouts import MOST_NAMED, online_quality, stored_so
-from service.advisor.dry_run import PlainSteps, dry_run
-from service.advisor.engine_start import Start
+from service.advisor.checkpoint_layouts import WeightQuality, online_quality
+from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
+from service.advisor.lever_changes import LeverChange, changes_of
+from service.advisor.lever_costs import (
+    CHECKPOINT_COST,
+    FLAG_COSTS,
+    LIMITS_OF_LEVERS,
+    PATCH_COST,
+    PLACES_OF_COSTS,
+    RELEASE_COST,
+    RISK_WORDS,
+    SLOWER_BACKEND,
+    CostOfChange,
+    LeverCost,
+)
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Lever
+from service.advisor.runtime_headroom import little_room_for_steps
+from service.advisor.steps_of_advice import uses_fallback
+from service.advisor.verdict import Verdict
 from service.engine_config.cache_dtype import canonical
-from service.engines.engine_rules import EngineRules
-from service.engines.flags import ServeFlags
-from service.engines.releases import (
-    PATCHES,
-    RELEASES,
-    UnavailableFlag,
-    check_flags,
-    rules_for,
-    with_patch,
-)
+from service.engines.cache_quality import CacheQuality, Published
+from service.engines.releases import RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
 from service.gpus.gpu_type import GpuType
 
-COSTS: Final = {
-    "max_num_batched_tokens": "prompts are prefilled in other steps: smaller ones delay the first token",
-    "max_num_seqs": "fewer requests run at the same time",
-    "gpu_memory_utilization": "less memory is left for other processes and for unexpected allocations",
-    "max_model_len": "longer requests are refused",
-    "tensor_parallel_size": "another number of GPUs, and communication between them",
-    "async_scheduling": "the GPU waits for the scheduler between steps: fewer tokens per second",
-    "enable_prefix_caching": "a prefix that several prompts share is computed for each of them",
-    "enforce_eager": "no CUDA graphs: slower steps, most of all with small batches",
-    "block_size": "prefixes are cached in units of another size; fewer attention backends may support it",
-    "language_model_only": "no images, video or audio in requests",
-}
-"""What a change of a flag costs. The cost of a cache dtype is in ``engines/cache_quality.toml``."""
-CACHING_COST: Final = "every full block is hashed; recurrent layers, if there are any, store more states"
-BATCHES: Final = (2048, 4096, 8192)
 LEAST_GAIN: Final = 0.005
 """Requests of the maximum length: less is printed as 0.00."""
-UTILIZATION: Final = 0.95
-BLOCKS: Final = (16, 32, 64, 128)
-
-
-@dataclass(frozen=True, slots=True)
-class LeverChange:
-    """One change, as flags, as another engine or as another checkpoint of the model."""
-
-    flag: str | None
-    value: Any = None
-    version: str | None = None
-    patch: str | None = None
-    checkpoint: str | None = None
 
 
 def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType) -> tuple[Lever, ...]:
-    """Return the changes that have an effect, by the quality that they are published to lose, none first.
+    """Return the changes that have an effect, in the order in which an expert tries them (``levers.toml``).
 
-    Of changes that lose as much the one comes first with which most requests of the workload finish without
-    preemption, then that which admits most, then that with the highest concurrency at one maximum length.
+    What adds less than a twentieth comes last. Before, what costs nothing stands first, then what costs
+    accuracy, then speed; of the same cost the least published loss, then the largest gain: in requests of
+    the workload where there is one, else in requests of the maximum length.
 
     ``best`` is a candidate of this request on this GPU type. Without a cache it has no levers.
     """
     start = best.start
     if best.kv_cache is None or start is None:
         return ()
-    found = (_lever(change, request, best, steps, gpu) for change in _changes(request, start, best))
+    found = (_lever(change, request, best, steps, gpu) for change in changes_of(request, start, best, gpu))
     length = best.kv_cache.max_model_len
-    gaining = (lever for lever in found if lever is not None and _gains(lever, length))
+    gaining = _one_share(lever for lever in found if lever is not None and _gains(lever, length))
     return tuple(_one_of_each_format(sorted(gaining, key=lambda lever: _order(lever, length))))
 
 
@@ -86,6 +66,17 @@ def _concurrency(lever: Lever, length: int) -> float:
     return lever.tokens / length if lever.flag == "max_model_len" else lever.max_concurrency
 
 
+def _one_share(levers: Iterable[Lever]) -> Iterator[Lever]:
+    """Yield levers with the largest share of the memory that is no risk, and no other share."""
+    chosen = False
+    for lever in levers:
+        if lever.flag == "gpu_memory_utilization":
+            if chosen or LeverCost.RISK in lever.costs:
+                continue
+            chosen = True
+        yield lever
+
+
 def _one_of_each_format(levers: Iterable[Lever]) -> Iterator[Lever]:
     """Yield levers without other names of a cache dtype that was named before."""
     stored = set()
@@ -99,11 +90,18 @@ def _one_of_each_format(levers: Iterable[Lever]) -> Iterator[Lever]:
 
 
 def _order(lever: Lever, length: int) -> tuple[float, ...]:
+    spent = [each for each in lever.costs if each is not LeverCost.START_TIME]
+    loss = lever.loss + (LIMITS_OF_LEVERS.one_model if lever.published is Published.ONE_MODEL else 0)
+    rarer = 1 - (LIMITS_OF_LEVERS.start_time if LeverCost.START_TIME in lever.costs else 0)
     return (
-        lever.loss,
-        -(lever.completed_without_preemption or 0),
-        -(lever.admitted_at_once or 0),
-        -_concurrency(lever, length),
+        lever.is_detail,
+        max(PLACES_OF_COSTS[each] for each in spent),
+        len(spent),
+        lever.published is Published.NOTHING,
+        loss,
+        -(lever.completed_without_preemption or 0) * rarer,
+        -(lever.admitted_at_once or 0) * rarer,
+        -_concurrency(lever, length) * rarer,
         -lever.available_bytes,
     )
 
@@ -113,7 +111,10 @@ def _lever(
 ) -> Lever | None:
     flags, rules = best.flags, steps.rules
     if change.checkpoint is not None:
-        return _checkpoint_lever(change.checkpoint, request, best, rules, gpu)
+        model = change.checkpoint.model
+        flags = replace(flags, quantization=None)
+        after = dry_run(replace(request, model=model), flags, rules, gpu, steps.of(model))
+        return _effect(change, request, best, after)
     if change.flag is not None:
         flags = replace(best.flags, **{change.flag: change.value})
     elif change.patch is not None:
@@ -125,56 +126,32 @@ def _lever(
     except UnavailableFlag:
         return None
     after = dry_run(request, flags, rules, gpu, steps.under(rules))
-    if not after.may_serve or after.kv_cache is None or after.start is None:
+    if change.flag == "kv_cache_dtype" and after.start is not None and after.start.names_other_floats:
         return None
-    if change.flag == "kv_cache_dtype" and after.start.names_other_floats:
-        return None
-    return _noticed(_effect(change, best, after))
+    return _effect(change, request, best, after)
 
 
-def _checkpoint_lever(
-    checkpoint: str, request: PlanRequest, best: Candidate, rules: EngineRules, gpu: GpuType
-) -> Lever | None:
-    """Return what the weights of another checkpoint give, in the layout that its name stands for."""
-    found = stored_so(request.model, checkpoint)
-    if found is None:
-        return None
-    model, layout = found
-    after = dry_run(replace(request, model=model), best.flags, rules, gpu, PlainSteps(model, rules))
-    if not after.may_serve or after.kv_cache is None:
-        return None
-    loss, effect, source = layout.quality.loss, layout.quality.effect, layout.quality.source
-    cost = (
-        f"published effect on quality: {effect} ({source}); planned from the layout that its name stands for"
-    )
-    lever = _effect(LeverChange(None, checkpoint=checkpoint), best, after)
-    return _noticed(replace(lever, loss=lever.loss + loss, cost=cost))
-
-
-def _noticed(lever: Lever) -> Lever | None:
-    """Return a lever that changes a figure."""
-    figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
-    requests = (lever.admitted_at_once, lever.completed_without_preemption)
-    return lever if any((*figures, *requests)) else None
-
-
-def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
+def _effect(change: LeverChange, request: PlanRequest, before: Candidate, after: Candidate) -> Lever | None:
+    """Return what a change gives and costs; ``None`` where it changes no figure, or does not start."""
     one, other = before.kv_cache, after.kv_cache
-    if one is None or other is None:
-        raise ValueError("a lever compares two caches")
+    if one is None or other is None or not after.may_serve:
+        return None
     admitted = completed = None
     if before.admission is not None and after.admission is not None:
         admitted = after.admission.admitted_at_once - before.admission.admitted_at_once
         completed = (
             after.admission.completed_without_preemption - before.admission.completed_without_preemption
         )
-    return Lever(
-        change=_words(change),
+    weights = _weight_quality(change)
+    checkpoint = change.checkpoint
+    costs, cost = _costs(change, request, before, after)
+    lever = Lever(
+        change=change.words,
         flag=change.flag,
         value=change.value,
         version=change.version,
         patch=change.patch,
-        checkpoint=change.checkpoint,
+        checkpoint=None if checkpoint is None else checkpoint.model.id,
         verdict=after.verdict,
         tokens=other.tokens - one.tokens,
         available_bytes=other.available_bytes - one.available_bytes,
@@ -182,105 +159,96 @@ def _effect(change: LeverChange, before: Candidate, after: Candidate) -> Lever:
         estimated_max_model_len=other.estimated_max_model_len - one.estimated_max_model_len,
         admitted_at_once=admitted,
         completed_without_preemption=completed,
-        loss=max(0, after.quality.loss - before.quality.loss)
-        + (online_quality().loss if change.flag == "quantization" else 0),
-        cost=_cost(change, after),
+        loss=max(0, after.quality.loss - before.quality.loss) + (0 if weights is None else weights.loss),
+        cost=cost,
+        costs=costs,
+        published=_quality(change, after).published,
+        weight_bytes=None if checkpoint is None else checkpoint.weight_bytes(after.rules.release),
     )
+    figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
+    if not any((*figures, admitted, completed)):
+        return None
+    return replace(lever, part=_part(lever, before, one.max_model_len))
 
 
-def _words(change: LeverChange) -> str:
-    if change.flag is not None:
-        option = change.flag.replace("_", "-")
-        if isinstance(change.value, bool):
-            return f"--{option}" if change.value else f"--no-{option}"
-        return f"--{option} {change.value}"
-    if change.checkpoint is not None:
-        return f"checkpoint {change.checkpoint}"
-    if change.patch is not None:
-        return f"patch {change.patch} ({PATCHES[change.patch].status})"
-    return f"vLLM {change.version}"
-
-
-def _cost(change: LeverChange, after: Candidate) -> str:
-    if change.flag == "kv_cache_dtype":
-        quality = after.quality
-        return f"published effect on quality: {quality.effect} ({quality.source})"
-    if change.flag == "quantization":
-        weights = online_quality()
-        return (
-            f"published effect on quality: {weights.effect} ({weights.source}); the start still reads the "
-            "16-bit weights"
+def _part(lever: Lever, before: Candidate, length: int) -> float:
+    """Return what a change adds, as a part of what the start has."""
+    admission, cache = before.admission, before.kv_cache
+    if admission is not None:
+        added = (
+            (lever.completed_without_preemption or 0) / max(1, admission.completed_without_preemption),
+            (lever.admitted_at_once or 0) / max(1, admission.admitted_at_once),
         )
-    if change.flag == "enable_prefix_caching" and change.value:
-        return CACHING_COST
+        return max(added)
+    if cache is None or not cache.max_concurrency:
+        return 0.0
+    return _concurrency(lever, length) / cache.max_concurrency
+
+
+def _weight_quality(change: LeverChange) -> WeightQuality | None:
+    """Return what is published of the weights that a change leads to; ``None`` where they stay."""
+    if change.checkpoint is not None:
+        return change.checkpoint.quality
+    return online_quality() if change.flag == "quantization" else None
+
+
+def _quality(change: LeverChange, after: Candidate) -> CacheQuality | WeightQuality:
+    """Return what is published of the weights or of the cache after a change."""
+    return _weight_quality(change) or after.quality
+
+
+def _kind(change: LeverChange) -> CostOfChange:
     if change.flag is not None:
-        return COSTS[change.flag]
-    if change.patch is not None:
-        return "the engine must be built from source, with a change that is in no release"
-    return "another release: other defaults, and its other changes"
+        return FLAG_COSTS[change.flag]
+    if change.checkpoint is not None:
+        return CHECKPOINT_COST
+    return RELEASE_COST if change.patch is None else PATCH_COST
 
 
-def _changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[LeverChange]:
-    """Yield the changes that are worth a dry run, given the configuration of the start."""
-    yield from _batch_changes(request, start)
-    yield from _memory_changes(request, start, best)
-    yield from _weight_changes(request, best)
-    for dtype in start.engine_config.rules.dtypes.accepted:
-        if dtype != best.kv_cache_dtype:
-            yield LeverChange("kv_cache_dtype", dtype)
-    for size in (best.tensor_parallel_size // 2, best.tensor_parallel_size * 2):
-        if size:
-            yield LeverChange("tensor_parallel_size", size)
-    yield from _switches(start, best.flags)
-    for block in BLOCKS:
-        if block != best.block_size:
-            yield LeverChange("block_size", block)
-    if start.engine_config.release != RELEASES[-1]:
-        yield LeverChange(None, version=str(RELEASES[-1]))
-    for patch in PATCHES:
-        if patch not in request.engine.patches:
-            yield LeverChange(None, patch=patch)
+def _costs(
+    change: LeverChange, request: PlanRequest, before: Candidate, after: Candidate
+) -> tuple[tuple[LeverCost, ...], str]:
+    """Return what a change costs, and how."""
+    kind, quality = _kind(change), _quality(change, after)
+    costs, words = kind.costs, kind.words
+    if _is_enough(change, request):
+        costs, words = (LeverCost.FREE,), kind.words_enough
+    if change.value is True and kind.words_on:
+        words = kind.words_on
+    if change.checkpoint is not None and change.checkpoint.is_bundled:
+        words = kind.words_bundled
+        stored = after.resolved_kv_cache_dtype
+        if stored != before.resolved_kv_cache_dtype:
+            words = f"{words}; it asks for a cache in {stored}"
+    if change.flag == "kv_cache_dtype" and _loses_much(quality):
+        costs = (LeverCost.MUCH_ACCURACY,)
+    if uses_fallback(after) and not uses_fallback(before):
+        costs = (*costs, LeverCost.SPEED)
+        words = f"{words}; {SLOWER_BACKEND.format(backend=after.attention_backends[0])}"
+    if _is_risk(before, after):
+        costs, words = (*costs, LeverCost.RISK), f"{words}; {RISK_WORDS}"
+    return costs, words.format(effect=quality.effect, source=quality.source)
 
 
-def _batch_changes(request: PlanRequest, start: Start) -> Iterator[LeverChange]:
-    engine_config, workload = start.engine_config, request.workload
-    batch, seqs, length = (
-        engine_config.max_num_batched_tokens,
-        engine_config.max_num_seqs,
-        engine_config.max_model_len,
-    )
-    for tokens in sorted({*BATCHES, batch // 2, batch * 2} - {batch}):
-        yield LeverChange("max_num_batched_tokens", tokens)
-    wanted = {seqs // 2, *(() if workload is None else (workload.concurrent_requests,))}
-    for number in sorted(wanted - {0, seqs}):
-        yield LeverChange("max_num_seqs", number)
-    needed = () if workload is None else (workload.prompt_tokens + workload.output_tokens,)
-    for tokens in sorted({length // 2, *needed}):
-        if 0 < tokens < length:
-            yield LeverChange("max_model_len", tokens)
+def _is_enough(change: LeverChange, request: PlanRequest) -> bool:
+    """Whether the workload of a request does not notice a smaller limit."""
+    workload = request.workload
+    if workload is None:
+        return False
+    if change.flag == "max_num_seqs":
+        return bool(change.value >= workload.concurrent_requests)
+    tokens = workload.prompt_tokens + workload.output_tokens
+    return change.flag == "max_model_len" and bool(change.value >= tokens)
 
 
-def _memory_changes(request: PlanRequest, start: Start, best: Candidate) -> Iterator[LeverChange]:
-    given = best.flags.kv_cache_memory_bytes is not None or best.flags.num_gpu_blocks_override is not None
-    if not given and start.engine_config.gpu_memory_utilization < UTILIZATION:
-        yield LeverChange("gpu_memory_utilization", UTILIZATION)
-    if request.model.architecture.media.towers and not best.flags.language_model_only:
-        yield LeverChange("language_model_only", value=True)
+def _loses_much(quality: CacheQuality | WeightQuality) -> bool:
+    return quality.published is not Published.NOTHING and quality.loss >= LIMITS_OF_LEVERS.much_loss
 
 
-def _weight_changes(request: PlanRequest, best: Candidate) -> Iterator[LeverChange]:
-    """Yield quantized weights: made while they load, and those of published checkpoints."""
-    if not request.model.architecture.stores_16_bits or best.flags.quantization is not None:
-        return
-    yield LeverChange("quantization", best.rules.checkpoints.online_fp8)
-    for checkpoint in request.siblings[:MOST_NAMED]:
-        yield LeverChange(None, checkpoint=checkpoint)
-
-
-def _switches(start: Start, flags: ServeFlags) -> Iterator[LeverChange]:
-    engine_config = start.engine_config
-    if engine_config.concurrent_batches > engine_config.pipeline_parallel_size:
-        yield LeverChange("async_scheduling", value=False)
-    yield LeverChange("enable_prefix_caching", value=not engine_config.enable_prefix_caching)
-    if not flags.enforce_eager:
-        yield LeverChange("enforce_eager", value=True)
+def _is_risk(before: Candidate, after: Candidate) -> bool:
+    """Whether a change makes a start uncertain, or leaves too little memory for a full step."""
+    if after.verdict is Verdict.UNCERTAIN and before.verdict is Verdict.STARTS:
+        return True
+    if after.kv_cache is None or after.memory is None:
+        return False
+    return bool(little_room_for_steps(after.kv_cache, after.memory))

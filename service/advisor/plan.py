@@ -2,10 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
+from service.advisor.aliases import stores_other_floats
 from service.advisor.answer_words import counts_of, reason_as_given, verdict_sentence
-from service.advisor.fixes import run_with_fixes, shared_refusal, with_nearest_fixed
+from service.advisor.checkpoint_layouts import MOST_NAMED, runnable_siblings, with_size
+from service.advisor.context_parallel import shared_tokens
+from service.advisor.fixes import grid_with_fixes, run_with_fixes, shared_refusal, with_nearest_fixed
+from service.advisor.grid import GridOfLength
 from service.advisor.levers import levers
 from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import Objective, PlanRequest
@@ -17,6 +22,7 @@ from service.advisor.steps_of_advice import Asked, step_of
 from service.advisor.upgrade import AskedStart, compared_start, upgrades
 from service.advisor.variants import Field, candidates_of
 from service.advisor.verdict import Verdict
+from service.advisor.workload_admission import replicated
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.speed.prices import cost_of
@@ -49,8 +55,17 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
         command=request.command,
         refusal=shared_refusal(request, plans, steps),
         workload=request.workload,
+        find_checkpoints=lambda: tuple(_checkpoints(request)),
         counts=counts,
+        whole_catalog=request.whole_catalog,
     )
+
+
+def _checkpoints(request: PlanRequest) -> Iterator[str]:
+    """Yield the quantized checkpoints of the model that run on the one GPU type, with their sizes."""
+    if request.search and len(request.gpus) == 1:
+        siblings = islice(runnable_siblings(request, request.gpus[0]), MOST_NAMED)
+        yield from (with_size(each, request.engine.rules.release) for each in siblings)
 
 
 def with_defaults(flags: ServeFlags) -> ServeFlags:
@@ -82,15 +97,23 @@ def _upgrades(request: PlanRequest, plans: Iterable[GpuPlan], steps: CachedSteps
 
 
 def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int | None) -> GpuPlan:
+    def served(planned: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        return tuple([_served(request, _replicated(each, count, request), gpu) for each in planned])
+
     def run(variants: Iterable[ServeFlags]) -> tuple[Candidate, ...]:
         planned = [run_with_fixes(request, flags, gpu, steps) for flags in variants]
-        offered = [each for each in planned if _is_offered(request, each)]
-        return tuple([_served(request, _replicated(each, count), gpu) for each in offered])
+        specified = request.serve.kv_cache_dtype is not None
+        return served([each for each in planned if specified or not stores_other_floats(each)])
+
+    def run_grid(asked: GridOfLength) -> tuple[Candidate, ...]:
+        return served(grid_with_fixes(request, asked, gpu, steps))
 
     if not request.search:
         only = _served(request, run_with_fixes(request, request.serve, gpu, steps), gpu)
         return _as_given(request, only, gpu, count, steps)
-    found, asked = candidates_of(Field(request, steps, gpu, count, run), Asked.of(request, gpu, count))
+    found, asked = candidates_of(
+        Field(request, steps, gpu, count, run, run_grid), Asked.of(request, gpu, count)
+    )
     candidates = best_first(found, asked)
     if request.objective is Objective.TOKENS and candidates[0].may_serve:
         more = (each for each in run(_other_blocks(candidates[0])) if each.may_serve)
@@ -101,7 +124,7 @@ def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int
         gpu,
         best,
         candidates,
-        _reason(candidates, asked, request, count),
+        _with(_reason(candidates, asked, request, count), request, best, steps, gpu),
         None if best is None else step_of(best, asked),
         count,
         levers(request, best, steps, gpu) if request.with_levers and best is not None else (),
@@ -113,6 +136,12 @@ def _reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanReques
     if len(candidates) == 1 and candidates[0].may_serve:
         return reason_as_given(candidates[0], request)
     return reason(candidates, asked, request, count)
+
+
+def _with(why: str, request: PlanRequest, best: Candidate | None, steps: CachedSteps, gpu: GpuType) -> str:
+    """Return a reason with what ranks that share tokens would serve, where the best candidate lacks room."""
+    more = "" if best is None else shared_tokens(request, best, steps, gpu)
+    return f"{why} {more}" if more else why
 
 
 def _as_written(request: PlanRequest, candidate: Candidate) -> Candidate:
@@ -133,10 +162,10 @@ def _served(request: PlanRequest, candidate: Candidate, gpu: GpuType) -> Candida
     return replace(candidate, speed=speed, cost=cost)
 
 
-def _replicated(candidate: Candidate, count: int | None) -> Candidate:
+def _replicated(candidate: Candidate, count: int | None, request: PlanRequest) -> Candidate:
     """Return a candidate with as many replicas as there are GPUs for."""
     replicas = 1 if count is None else max(1, count // candidate.gpus)
-    return candidate if replicas == 1 else replace(candidate, replicas=replicas)
+    return candidate if replicas == 1 else replicated(candidate, replicas, request.workload)
 
 
 def _as_given(
@@ -145,7 +174,7 @@ def _as_given(
     """Return the plan of one start, as it was given: there is nothing to choose."""
     best = None if candidate.verdict is Verdict.REFUSED else candidate
     changes = levers(request, best, steps, gpu) if request.with_levers and best is not None else ()
-    why = reason_as_given(candidate, request)
+    why = _with(reason_as_given(candidate, request), request, best, steps, gpu)
     return GpuPlan(gpu, best, (candidate,), why, count=count, levers=changes)
 
 
@@ -156,13 +185,6 @@ def _recommended(request: PlanRequest, best: Candidate) -> Candidate | None:
     """
     requested = request.serve.kv_cache_dtype is not None and best.verdict is not Verdict.REFUSED
     return best if best.may_serve or requested else None
-
-
-def _is_offered(request: PlanRequest, candidate: Candidate) -> bool:
-    """Whether a candidate is listed: other 16-bit floats than the model's only if requested."""
-    specified = request.serve.kv_cache_dtype is not None
-    other = candidate.start is not None and candidate.start.names_other_floats
-    return specified or candidate.error is not None or candidate.fails or not other
 
 
 def _other_blocks(best: Candidate) -> Iterator[ServeFlags]:

@@ -8,7 +8,7 @@ changes, and equals what ``PlainSteps`` calculates.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -16,17 +16,18 @@ from threading import Lock
 from typing import Final
 
 from service.advisor.budget_inputs import shared_inputs
-from service.advisor.dry_run import candidate_of, start_or_failure
+from service.advisor.dry_run import bare_run, candidate_of, start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
-from service.advisor.engine_steps import UNMODELLED, Configuration, FailedStart, StartedEngine
+from service.advisor.engine_steps import UNMODELLED, BareRun, Configuration, FailedStart, StartedEngine
+from service.advisor.grid import GridOfLength
 from service.advisor.memo import Memo, Numbers
 from service.advisor.outcome import is_sure_to_fit
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Candidate
+from service.advisor.rounds import Round, RunOfOneLength, StartOfAnyLength, of_length
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
-from service.changed import changed
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.request_limits import (
     RequestLimits,
@@ -79,18 +80,10 @@ LENGTHS: Final = 16
 """Lengths of which the limits of a start are stored."""
 CANDIDATES: Final = 4_000
 """The last candidates that are stored: of most models no more start on all GPU types."""
+ROUNDS: Final = 80
+"""The last rounds that are stored: a question for all GPU types has one of each."""
 RECENT_STARTS: Final = 2_000
 """The last starts that are stored by their flags: a question for all GPU types has up to 1,300 of them."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StartOfAnyLength:
-    """What starts have in common whose flags differ in the length alone. An instance can be a key."""
-
-    limits: Callable[[int | None], RequestLimits] | None
-    """Returns their limits by the length of the flags; ``None`` where more than limits depends on it."""
-    takes_alike: bool
-    """Whether the memory that they take does not depend on the length."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +122,7 @@ class CachedSteps:
         self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
         self._candidates = Memo[Candidate](most=CANDIDATES)
+        self._rounds = Memo[Round](most=ROUNDS)
 
     @property
     def size(self) -> int:
@@ -151,13 +145,12 @@ class CachedSteps:
 
     def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return the start, shared by all GPU types with equal compute capability and default batch."""
-        device = self._devices.of(gpu, lambda: self._device(gpu))
-        return self._started.of((flags, device), lambda: self._start(flags, gpu, device))
+        return self._started.of((flags, self._device(gpu)), lambda: self._start(flags, gpu))
 
-    def _start(self, flags: ServeFlags, gpu: GpuType, device: int) -> StartedEngine | FailedStart:
+    def _start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return a start, made of one with another length where they differ in that alone."""
         try:
-            alike = self._of_any_length.of((flags.but_length, device), lambda: self._alike(flags, gpu))
+            alike = self.start_of_any_length(flags, gpu)
             limits = None if alike.limits is None else alike.limits(flags.max_model_len)
         except (EngineRefusal, *UNMODELLED) as failure:
             return FailedStart.of(self.model, self.rules, flags, failure)
@@ -168,6 +161,16 @@ class CachedSteps:
         if isinstance(found, FailedStart):
             return found.with_length(flags)
         return found.with_length(flags, limits.max_model_len, takes_alike=alike.takes_alike)
+
+    def start_of_any_length(self, flags: ServeFlags, gpu: GpuType) -> StartOfAnyLength:
+        """Return what a start has in common with those of other lengths.
+
+        Raises:
+            EngineRefusal: the release has no such model.
+            UnmodelledEngine: what this runner does is not known.
+        """
+        key = (flags.but_length, self._device(gpu))
+        return self._of_any_length.of(key, lambda: self._alike(flags, gpu))
 
     def _alike(self, flags: ServeFlags, gpu: GpuType) -> StartOfAnyLength:
         """Return what a start has in common with those of other lengths.
@@ -211,7 +214,11 @@ class CachedSteps:
         return self._terms.of(key, lambda: DeviceTerms.of(read, flags, rules, gpu))
 
     def _device(self, gpu: GpuType) -> int:
-        return self._numbers.of((gpu.compute_capability, batch_defaults(self.rules.batches, gpu)))
+        """Return one number for all GPU types on which the release starts alike."""
+        return self._devices.of(
+            gpu,
+            lambda: self._numbers.of((gpu.compute_capability, batch_defaults(self.rules.batches, gpu))),
+        )
 
     def configure(self, flags: ServeFlags, gpu: GpuType) -> Configuration:
         """Return the configuration, shared by all GPU types with equal terms."""
@@ -287,12 +294,38 @@ class CachedSteps:
             return found
         sure = is_sure_to_fit(started, budget)
         if sure and found is not None:
-            return _of_length(found, started)
+            return of_length(found, started.flags, started.start, started.sizing)
         length = () if sure else (started.flags.max_model_len,)
         return self._candidates.of(
             (started.but_length, budget, *length),
             lambda: candidate_of(self.model, self.rules, started, budget),
         )
+
+    def runs(self, asked: GridOfLength, gpu: GpuType, free_memory_bytes: int | None) -> Iterable[BareRun]:
+        """Return the runs of a grid, which follow from those of another length where there are any."""
+        planning = PlanningOn(self, gpu, free_memory_bytes)
+        found = self._rounds.of((asked.grid, gpu, free_memory_bytes), lambda: Round(asked, planning))
+        return found.of_length(asked, planning)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningOn:
+    """``Planning`` by cached steps on one GPU type."""
+
+    steps: CachedSteps
+    gpu: GpuType
+    free_memory_bytes: int | None
+
+    def run(self, flags: ServeFlags) -> BareRun:
+        """Return the run of flags."""
+        return bare_run(flags, self.gpu, self.free_memory_bytes, self.steps)
+
+    def known_by(self, run: BareRun) -> RunOfOneLength:
+        """Return what is known of other lengths by a run."""
+        try:
+            return RunOfOneLength.of(run, self.steps.start_of_any_length(run.candidate.flags, self.gpu))
+        except (EngineRefusal, *UNMODELLED):  # with these flags the release starts with no length
+            return RunOfOneLength(run, None)
 
 
 _read_to_build: Final = attrgetter(
@@ -302,14 +335,6 @@ _read_to_build: Final = attrgetter(
         if each.name not in SIZES | {"device_name", "compute_capability", "max_model_len"}
     )
 )
-
-
-def _of_length(candidate: Candidate, started: StartedEngine) -> Candidate:
-    """Return the candidate of a start with another length; a request of either is sure to fit."""
-    cache, length = candidate.kv_cache, started.start.engine_config.max_model_len
-    if cache is not None:
-        cache = started.sizing.of_other_length(cache, length)
-    return changed(candidate, flags=started.flags, start=started.start, kv_cache=cache)
 
 
 def _model_key(configuration: Configuration) -> Hashable:

@@ -135,12 +135,16 @@ class PlanRequest:
     counts: tuple[int | None, ...] = ()
     """How many GPUs of each type there are, in the order of ``gpus``; ``None`` where that is not
     given. Empty where it is given of none."""
+    whole_catalog: bool = False
+    """No GPU types are named, so that all are planned."""
     prices: PriceList = BUNDLED
     """What an hour of a GPU costs."""
     siblings: tuple[str, ...] = ()
     """Ids of checkpoints of the same model with quantized weights, as far as they are known."""
     unbundled: frozenset[str] = frozenset()
     """Those of them whose configs are not bundled."""
+    bundled_siblings: tuple[Model, ...] = ()
+    """The others, read."""
     calibration: Calibration = NOTHING_LEARNED
     """What real GPUs measured, to correct estimates."""
     command: CommandReading | None = field(default=None, compare=False)

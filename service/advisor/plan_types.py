@@ -1,5 +1,6 @@
 """The types of a plan: every candidate with its verdict, best first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -7,6 +8,7 @@ from service.advisor.admission import Admission
 from service.advisor.advice import Step
 from service.advisor.command import serve_command, serve_words, variables_of
 from service.advisor.engine_start import Start
+from service.advisor.lever_costs import LIMITS_OF_LEVERS, LeverCost
 from service.advisor.plan_request import EngineChoice, Model, Workload
 from service.advisor.prefix_reuse import PrefixReuse, prefix_reuse
 from service.advisor.refusal import Refusal
@@ -17,7 +19,7 @@ from service.advisor.runtime_headroom import (
 )
 from service.advisor.verdict import VERDICTS, Verdict
 from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
-from service.engines.cache_quality import CacheQuality, quality_of
+from service.engines.cache_quality import CacheQuality, Published, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
@@ -237,6 +239,20 @@ class Lever:
     """By how many places the quality of the cache and of the weights falls in the order of published loss; 0
     where it does not."""
     cost: str
+    costs: tuple[LeverCost, ...] = ()
+    """The same in one word group each, the heaviest first."""
+    published: Published = Published.FIGURES
+    """What stands behind the published loss of quality."""
+    part: float = 0.0
+    """What it adds, as a part of what the candidate has: requests of the workload where there is one, else
+    requests of the maximum length."""
+    weight_bytes: int | None = None
+    """Of the checkpoint that it changes to; ``None`` where it changes to none."""
+
+    @property
+    def is_detail(self) -> bool:
+        """Whether it adds so little that it comes after changes of any cost."""
+        return self.part < LIMITS_OF_LEVERS.part
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +269,15 @@ class GpuPlan:
     count: int | None = None
     """GPUs of this type that there are; ``None`` where that is not specified."""
     levers: tuple[Lever, ...] = ()
-    """Single changes to the recommended candidate, the least lossy first; empty unless requested."""
+    """Single changes to the recommended candidate, in the order to try them; empty unless requested."""
 
     @property
     def verdict(self) -> Verdict:
         """The verdict of its best candidate."""
-        return min((each.verdict for each in self.candidates), key=VERDICTS.index, default=Verdict.REFUSED)
+        for verdict in VERDICTS:
+            if any(each.verdict is verdict for each in self.candidates):
+                return verdict
+        return Verdict.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,5 +374,14 @@ class Plan:
     """The refusal that all candidates on all GPU types have in common, with its fixes."""
     workload: Workload | None = None
     """Of the request."""
+    find_checkpoints: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
+    """Returns what `checkpoints` has: only text for people names them, and their weights take time."""
     counts: Counts = Counts(0, 0, 0, 0, None, None)
     """The verdict as numbers."""
+    whole_catalog: bool = False
+    """No GPU types were named, so all were planned."""
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """Quantized checkpoints with their sizes, the least lossy first, where one GPU type was searched."""
+        return self.find_checkpoints()

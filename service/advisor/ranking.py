@@ -1,6 +1,6 @@
 """Which candidate is best for the objective of the request."""
 
-from functools import partial
+from collections.abc import Callable
 from math import inf
 from typing import Any, Final, assert_never
 
@@ -34,20 +34,24 @@ def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candida
     """
     if asked.objective is Objective.COST:
         return _cheapest_first(candidates, asked)
-    return tuple(sorted(candidates, key=partial(_key, asked)))
+    key = _key_of(asked.objective)
+
+    def place(candidate: Candidate) -> tuple[Any, ...]:
+        return _refused(candidate) if candidate.verdict is Verdict.REFUSED else key(candidate, asked)
+
+    return tuple(sorted(candidates, key=place))
 
 
-def _key(asked: Asked, candidate: Candidate) -> tuple[Any, ...]:
-    if candidate.verdict is Verdict.REFUSED:
-        return _refused(candidate)
-    match asked.objective:
+def _key_of(objective: Objective) -> Callable[[Candidate, Asked], tuple[Any, ...]]:
+    """Return what orders candidates that may start."""
+    match objective:
         case Objective.TOKENS:
-            return (*_unfit(candidate, asked), *_most_tokens(candidate, asked))
+            return lambda candidate, asked: (*_unfit(candidate, asked), *_most_tokens(candidate, asked))
         case Objective.ACCURACY:
-            return (*_unfit(candidate, asked), *_least_loss(candidate, asked))
+            return lambda candidate, asked: (*_unfit(candidate, asked), *_least_loss(candidate, asked))
         case Objective.BALANCED | Objective.COST:
-            return (0, not candidate.may_serve, *_balanced(candidate, asked))
-    assert_never(asked.objective)
+            return lambda candidate, asked: (0, not candidate.may_serve, *_balanced(candidate, asked))
+    assert_never(objective)
 
 
 def _refused(candidate: Candidate) -> tuple[Any, ...]:
@@ -122,7 +126,7 @@ def _serves(candidate: Candidate, asked: Asked) -> tuple[int, ...]:
 
 def _limits(candidate: Candidate, asked: Asked) -> Meets:
     """Return whether a candidate meets the limits of the workload, by the expected figures."""
-    return max(Meets.LIKELY, meets(candidate, asked.workload))
+    return Meets.LIKELY if asked.workload is None else max(Meets.LIKELY, meets(candidate, asked.workload))
 
 
 def _gpu_seconds(candidate: Candidate) -> float:

@@ -45,8 +45,10 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         return " ".join(words if request.is_survey else (*words, *_siblings(request)))
     if not best.may_serve:
         return f"No candidate is recommended: {best.doubts[0]}"
-    parts = (_purpose(best, asked), *(() if request.is_survey else _more(candidates, asked, request, count)))
-    return " ".join(parts)
+    words = [_purpose(best, asked)]
+    if not request.is_survey:
+        words += (*_capacity(best, asked), *_more(candidates, asked, request, count))
+    return " ".join(words)
 
 
 def _more(
@@ -86,7 +88,13 @@ def _purpose(best: Candidate, asked: Asked) -> str:
         case Objective.BALANCED:
             words = _step_words(best, asked)
             way = words.format(length=length_of(best), cache=cache)
-            return f"{_gpus(best)}{served}: {way}. {_holds(best, names_length='{length' in words)}"
+            return f"{_gpus(best)}{served}: {way}."
+
+
+def _capacity(best: Candidate, asked: Asked) -> Iterator[str]:
+    """Yield how much the cache holds, where the reason is the step and not the cache."""
+    if asked.objective is Objective.BALANCED and not best.caches_nothing:
+        yield _holds(best, names_length="{length" in _step_words(best, asked))
 
 
 def _step_words(best: Candidate, asked: Asked) -> str:
@@ -164,17 +172,17 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
     """Say what the best candidate on fewer GPUs would do, and why it is not taken."""
     if asked.objective is not Objective.BALANCED or asked.specified.tensor_parallel_size is not None:
         return
-    smaller = [
+    smaller = (
         each
         for each in candidates
-        if each.may_serve
-        and each.gpus < best.gpus
+        if each.gpus < best.gpus
+        and each.may_serve
         and each.flags.quantization == asked.specified.quantization
         and not has_other_cache(each, asked)
-    ]
-    if not smaller:
+    )
+    other = next(smaller, None)
+    if other is None:
         return
-    other = smaller[0]
     workload = asked.workload
     if workload is not None and service_of(other, workload) is not service_of(best, workload):
         yield (
@@ -210,19 +218,20 @@ def _replicas(best: Candidate, count: int | None) -> Iterator[str]:
 def _quantized(candidates: Iterable[Candidate], best: Candidate, request: PlanRequest) -> Iterator[str]:
     """Say that quantized weights need fewer GPUs, and which checkpoints have them."""
     specified = request.serve.quantization
-    smaller = [
+    smaller = (
         each
         for each in candidates
-        if each.may_serve and each.flags.quantization != specified and each.gpus < best.gpus
-    ]
-    if smaller and best.flags.quantization == specified:
-        length = length_of(smaller[0])
+        if each.flags.quantization != specified and each.gpus < best.gpus and each.may_serve
+    )
+    first = next(smaller, None)
+    if first is not None and best.flags.quantization == specified:
+        length = length_of(first)
         shorter = f", with a context of {length:,} tokens" if length < length_of(best) else ""
         yield (
-            f"With --quantization {smaller[0].flags.quantization} (weights rounded while they load) "
-            f"{_gpus(smaller[0], starts_sentence=False)} would do{shorter}."
+            f"With --quantization {first.flags.quantization} (weights rounded while they load) "
+            f"{_gpus(first, starts_sentence=False)} would do{shorter}."
         )
-    if smaller or best.flags.quantization != specified:
+    if first is not None or best.flags.quantization != specified:
         yield from _siblings(request)
 
 
@@ -236,14 +245,18 @@ def _unusual(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> 
     """Say that an unusual cache would serve what no other does so well, and what is published against it."""
     if asked.objective is not Objective.BALANCED or has_other_cache(best, asked):
         return
-    able = [each for each in candidates if each.may_serve and length_of(each) == asked.full_length]
-    usual: list[Candidate] = []
+    usual: set[tuple[int, Service]] = set()
     unusual: list[Candidate] = []
-    for each in able:
-        (unusual if has_other_cache(each, asked) else usual).append(each)
+    for each in candidates:
+        if not each.may_serve or length_of(each) != asked.full_length:
+            continue
+        if has_other_cache(each, asked):
+            unusual.append(each)
+        else:
+            usual.add((each.gpus, service_of(each, asked.workload)))
     for other in unusual:
         service = service_of(other, asked.workload)
-        if any(each.gpus <= other.gpus and service_of(each, asked.workload) <= service for each in usual):
+        if any(gpus <= other.gpus and served <= service for gpus, served in usual):
             continue
         dtype = other.resolved_kv_cache_dtype or other.kv_cache_dtype
         yield (

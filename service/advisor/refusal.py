@@ -11,7 +11,7 @@ class Fix:
     """A single change with which the same start was planned and does not fail."""
 
     change: str
-    """A flag with its value, a release or a patch."""
+    """A flag with its value, a release, a patch or a checkpoint."""
     verdict: Verdict
     """Of the start with the change."""
     tokens: int | None
@@ -24,6 +24,10 @@ class Fix:
     """The release that was planned with the change."""
     patch: str | None = None
     """The pull request that the change lays over the release, if it is one."""
+    checkpoint: str | None = None
+    """The checkpoint with quantized weights that the change is to, if it is one."""
+    weight_bytes: int | None = None
+    """Of that checkpoint, its weights."""
 
     @property
     def words(self) -> str:

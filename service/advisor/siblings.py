@@ -6,12 +6,13 @@ from typing import Final
 
 QUANTIZED: Final = (
     r"fp8(?:[-_.]dynamic|[-_.]block|[-_.]static(?:[-_.]pertensor)?)?",
-    "nvfp4",
+    r"nvfp4(?:a16)?",
     "fp4",
     "mxfp4",
     "mxfp8",
-    r"awq(?:[-_.]int4)?",
-    r"gptq(?:[-_.]int[48])?",
+    r"awq(?:[-_.](?:int4|4bit))?",
+    r"gptq(?:[-_.](?:int[48]|4bit|4b[-_.]128g))?",
+    r"qat[-_.]w4a16[-_.]ct",
     r"quantized\.w\d+a\d+",
     r"w\d+a\d+",
     "int4",

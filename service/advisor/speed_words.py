@@ -92,16 +92,18 @@ def compared(one: Speed, other: Speed) -> str:
 
 def faster_sentence(candidates: Iterable[Candidate], best: Candidate) -> Iterator[str]:
     """Yield what the next larger number of GPUs would give, and what its tokens would take."""
+    if best.speed is None:
+        return
     larger = [
         each
         for each in candidates
-        if each.may_serve
-        and each.speed is not None
+        if each.speed is not None
+        and each.may_serve
         and each.all_gpus > best.all_gpus
         and each.resolved_kv_cache_dtype == best.resolved_kv_cache_dtype
         and each.flags.quantization == best.flags.quantization
     ]
-    if best.speed is None or not larger:
+    if not larger:
         return
     other = min(larger, key=lambda each: each.all_gpus)
     if other.speed is not None:

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
 from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
-from service.advisor.aliases import COMMON, without_aliases
+from service.advisor.aliases import COMMON
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempts import available_kv, captured_sequences
+from service.advisor.fix_attempt import available_kv
+from service.advisor.fix_attempts import captured_sequences
+from service.advisor.grid import GridOfLength, grid_of
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
 from service.advisor.service_level import Service, service_of
@@ -39,6 +40,8 @@ IN_ONE_NODE: Final = STEPS[Step.MUCH_SHORTER_LENGTH].group
 
 Try = Callable[[Iterable[ServeFlags]], tuple[Candidate, ...]]
 """Plans flags; leaves out what is not offered."""
+TryGrid = Callable[[GridOfLength], tuple[Candidate, ...]]
+"""The same for flags that are planned together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Field:
     most: int | None
     """GPUs that there are; ``None`` where that is not specified."""
     run: Try
+    run_grid: TryGrid
 
     @property
     def specified(self) -> ServeFlags:
@@ -77,6 +81,12 @@ class Field:
         encodes = self.request.model.architecture.encodes
         return COMMON[:1] if encodes else self.steps.rules.dtypes.accepted
 
+    def first_round(self) -> tuple[Candidate, ...]:
+        """Plan the start that is asked for; each cache dtype at each size where these are left out."""
+        if self.is_pinned:
+            return self.run((self.specified,))
+        return self.run_grid(grid_of(self.specified, self.cache_dtypes, self.sizes))
+
     @property
     def has_experts(self) -> bool:
         """Whether the model has routed experts, which whole ranks may hold."""
@@ -92,42 +102,16 @@ class Field:
 
 def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], Asked]:
     """Return all candidates, and what was asked with the length that the model has."""
-    found = field.run(_plain(field.specified, field.cache_dtypes, field.sizes))
+    found = field.first_round()
     asked = replace(asked, full_length=max(map(length_of, found), default=0))
     if field.is_pinned:
         return found, asked
-    if field.specified.kv_cache_dtype is None:
-        found = without_aliases(found)
     usual = [each for each in found if _is_usual(each, asked)]
     remedied = field.run(_remedies(field, usual))
     found += (*remedied, *field.run(_remedies(field, remedied)))
     for more in (_experts, _fp8_shorter, _quantized, _quantized_shorter, _over_nodes):
         found += field.run(more(field, found, asked))
     return found, asked
-
-
-@lru_cache(maxsize=16)
-def _plain(
-    specified: ServeFlags, accepted: tuple[str, ...], sizes: tuple[int, ...]
-) -> tuple[ServeFlags, ...]:
-    """Return each cache dtype at each tensor parallel size, unless given; one object for all GPU types."""
-    if specified.kv_cache_dtype is not None and sizes == (specified.tensor_parallel_size,):
-        return (specified,)
-    of_any_length = _of_any_length(specified.but_length, accepted, sizes)
-    return tuple(flags.of_length(specified.max_model_len) for flags in of_any_length)
-
-
-@lru_cache(maxsize=16)
-def _of_any_length(
-    specified: ServeFlags, accepted: tuple[str, ...], sizes: tuple[int, ...]
-) -> tuple[ServeFlags, ...]:
-    """Return the same for flags without a length; one object for all lengths."""
-    dtypes = accepted if specified.kv_cache_dtype is None else (specified.kv_cache_dtype,)
-    return tuple(
-        changed(specified, kv_cache_dtype=dtype, tensor_parallel_size=size)
-        for dtype in dtypes
-        for size in sizes
-    )
 
 
 def _is_usual(candidate: Candidate, asked: Asked) -> bool:

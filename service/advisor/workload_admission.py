@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
@@ -17,22 +18,62 @@ from service.engines.rules.admission import AdmissionRules
 from service.kv_cache.admission import GroupAdmission, RequestAdmission, admit
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.specs import WINDOWED_KINDS
+from service.units import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a workload that one engine serves, where several have caches of their own."""
+
+    requests: int
+    """Of the whole workload."""
+    engines: int
+    """Data parallel ranks of all replicas."""
+
+    @property
+    def of_each(self) -> int:
+        """Requests that the engine with most of them gets."""
+        return ceil_div(self.requests, self.engines)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """How the requests are shared out; nothing where one engine has them all."""
+        if self.engines == 1:
+            return ()
+        most = "" if self.requests % self.engines == 0 else "up to "
+        words = (
+            f"Each of the {self.engines:,} engines (data parallel ranks, replicas) has a cache of its own "
+            f"and gets {most}{self.of_each:,} of the {self.requests:,} requests."
+        )
+        return (words,)
 
 
 def with_admission(candidate: Candidate, started: StartedEngine, workload: Workload | None) -> Candidate:
     """Return a candidate with the requests of the workload that are admitted, if it has a cache."""
     if candidate.kv_cache is None or workload is None:
         return candidate
-    admission = admission_of(started.start, candidate.kv_cache, workload, started.admit)
+    admission = admission_of(started.start, candidate.kv_cache, workload, started.admit, candidate.engines)
     return changed(candidate, admission=admission, doubts=(*candidate.doubts, *admission.hazards))
 
 
+def replicated(candidate: Candidate, replicas: int, workload: Workload | None) -> Candidate:
+    """Return a candidate of which there are several replicas, each with a part of the workload."""
+    candidate = changed(candidate, replicas=replicas)
+    if candidate.admission is None or candidate.kv_cache is None or workload is None:
+        return candidate
+    if candidate.start is None:
+        return candidate
+    admission = admission_of(candidate.start, candidate.kv_cache, workload, engines=candidate.engines)
+    return changed(candidate, admission=admission)
+
+
 def admission_of(
-    start: Start, cache: KvCache, workload: Workload, admitted: Admit | None = None
+    start: Start, cache: KvCache, workload: Workload, admitted: Admit | None = None, engines: int = 1
 ) -> Admission:
     """Return how the release's scheduler admits a workload, in an idle engine with this cache.
 
-    ``admitted`` returns what a request of this start takes; without it, that is calculated.
+    ``admitted`` returns what a request of this start takes; without it, that is calculated. ``engines``:
+    caches of their own among which the requests are shared out.
     """
     engine_config, prompt, length = start.engine_config, workload.prompt_tokens, cache.max_model_len
     admitted = admitted or partial(admit, start.layout.groups, engine_config)
@@ -42,12 +83,14 @@ def admission_of(
     readable = prompt < length or (prompt == length and start.architecture.pooling is not None)
     limit = engine_config.max_num_seqs if readable else 0
     at_once, completed = min(request.at_once(free), limit), min(request.to_the_end(free), limit)
-    waiting = _waits_for(workload, at_once, engine_config.max_num_seqs, readable=readable)
+    share = Share(workload.concurrent_requests, engines)
+    waiting = _waits_for(share, at_once, engine_config.max_num_seqs, readable=readable)
     windowed = _windowed(start, request)
     sentences = (
         _needs(request, prompt, free),
-        _why(request, workload, at_once, free, waiting),
-        *_preempted(workload, at_once, completed),
+        *share.sentences,
+        _why(request, share, at_once, free, waiting),
+        *_preempted(share, at_once, completed),
     )
     return Admission(
         prompt_tokens=prompt,
@@ -64,7 +107,7 @@ def admission_of(
         admitted_at_once=at_once,
         admitted_by_whole_prompts=min(request.at_once_uncapped(free), limit),
         completed_without_preemption=completed,
-        unheld_blocks=_unheld(request, min(at_once, workload.concurrent_requests), free),
+        unheld_blocks=_unheld(request, min(at_once, share.of_each), free),
         waits_for=waiting,
         explanation=" ".join(sentences),
         hazards=(*_hazards(engine_config.rules.admission, engine_config.release, request),),
@@ -85,10 +128,10 @@ def _unheld(request: RequestAdmission, running: int, free: int) -> int:
     return max(0, free - running * max(request.peak_prefill_blocks, request.peak_decode_blocks))
 
 
-def _waits_for(workload: Workload, at_once: int, limit: int, *, readable: bool) -> Waiting:
+def _waits_for(share: Share, at_once: int, limit: int, *, readable: bool) -> Waiting:
     if not readable:
         return Waiting.MAX_MODEL_LEN
-    if at_once >= workload.concurrent_requests:
+    if at_once >= share.of_each:
         return Waiting.NOTHING
     return Waiting.MAX_NUM_SEQS if at_once == limit else Waiting.BLOCKS
 
@@ -106,32 +149,32 @@ def _needs(request: RequestAdmission, prompt: int, free: int) -> str:
     )
 
 
-def _why(request: RequestAdmission, workload: Workload, at_once: int, free: int, waiting: Waiting) -> str:
-    wanted = workload.concurrent_requests
+def _why(request: RequestAdmission, share: Share, at_once: int, free: int, waiting: Waiting) -> str:
+    wanted, each = share.of_each, " on each" if share.engines > 1 else ""
     left = max(0, free - at_once * request.blocks_after_prefill)
     match waiting:
         case Waiting.MAX_MODEL_LEN:
             return "The engine refuses it: a prompt of max_model_len tokens leaves no room for an answer."
         case Waiting.NOTHING:
             all_wanted = "The request runs" if wanted == 1 else f"All {wanted:,} requests run at once"
-            return f"{all_wanted}; up to {at_once:,} could run at once."
+            return f"{all_wanted}{each}; up to {at_once:,} could run at once."
         case Waiting.MAX_NUM_SEQS:
-            return f"{at_once:,} of {wanted:,} requests run at once: max_num_seqs allows no more."
+            return f"{at_once:,} of {wanted:,} requests run at once{each}: max_num_seqs allows no more."
         case Waiting.BLOCKS if at_once == 0:
             return (
                 f"It is never admitted: 0 of {wanted:,} requests run, and the engine waits without an error."
             )
         case Waiting.BLOCKS:
             return (
-                f"{at_once:,} of {wanted:,} requests run at once; the next one finds {left:,} free blocks "
-                "and waits."
+                f"{at_once:,} of {wanted:,} requests run at once{each}; the next one finds {left:,} free "
+                "blocks and waits."
             )
     assert_never(waiting)
 
 
-def _preempted(workload: Workload, at_once: int, completed: int) -> Iterator[str]:
+def _preempted(share: Share, at_once: int, completed: int) -> Iterator[str]:
     """Say how many requests are preempted while their answers grow."""
-    running = min(at_once, workload.concurrent_requests)
+    running = min(at_once, share.of_each)
     if completed < running:
         yield (
             f"Only {completed:,} of these {running:,} finish without preemption: while the answers grow, "

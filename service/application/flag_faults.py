@@ -18,9 +18,11 @@ from service.backends.backend_rules import UnknownBackend, release_rules
 from service.engines.arguments.arguments import arguments_of
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for, unavailable_flags
+from service.nearest_names import is_slip
 
 CHECKED_APART: Final = frozenset({"kv_cache_dtype", "attention_backend", "moe_backend"})
 """Flags whose values have a table of their own, or are taken from builds between releases."""
+KERNEL: Final = "moe_backend"
 AUTO: Final = "AUTO"
 """What leaves the attention backend to the engine."""
 UNTOUCHED: Final = ServeFlags()
@@ -51,6 +53,7 @@ def _faults(flags: ServeFlags, release: Version) -> Iterator[InputFault]:
         if known and not _is_choice(name, given, known):
             yield InputFault(f"/serve/{name}", UnknownFlagValue(name, given, known))
     yield from _backend_fault(flags, release)
+    yield from _mistyped_kernel(flags, release)
     # What the release itself has is known without reading the rules of all others.
     rules = rules_for(release)
     if flags.kv_cache_dtype not in rules.dtypes.accepted:
@@ -88,6 +91,16 @@ def _backend_fault(flags: ServeFlags, release: Version) -> Iterator[InputFault]:
     if given is None or given.upper() == AUTO or given.upper() in (known := release_rules(release).backends):
         return
     yield InputFault("/serve/attention_backend", UnknownBackend.named(given, known))
+
+
+def _mistyped_kernel(flags: ServeFlags, release: Version) -> Iterator[InputFault]:
+    """Yield a kernel for experts that is a mistyped name: any other may be of a build between releases."""
+    given = flags.moe_backend
+    if given is None or _is_choice_of(release, KERNEL, given):
+        return
+    known = choices_of(KERNEL)
+    if not _is_choice(KERNEL, given, known) and any(is_slip(given.replace("-", "_"), name) for name in known):
+        yield InputFault(f"/serve/{KERNEL}", UnknownFlagValue(KERNEL, given, known))
 
 
 def _cache_dtype_fault(flags: ServeFlags) -> Iterator[InputFault]:

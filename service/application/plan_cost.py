@@ -13,7 +13,7 @@ START_SECONDS: Final = 0.003
 """One start on one GPU type, with its fixes."""
 SEARCH_SECONDS: Final = 0.025
 """All candidates on one GPU type."""
-LEVERS_SECONDS: Final = 0.03
+LEVERS_SECONDS: Final = 0.04
 DETAILS_SECONDS: Final = 0.005
 """Writing all parts of all candidates of one GPU type."""
 UPGRADE_SECONDS: Final = 0.1

@@ -7,21 +7,27 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
-from service.advisor.plan_request import EngineChoice, MeasuredTpot, Objective, PlanRequest, Workload
+from service.advisor.checkpoint_layouts import least_lossy_first
+from service.advisor.plan_request import (
+    EngineChoice,
+    MeasuredTpot,
+    Model,
+    Objective,
+    PlanRequest,
+    Workload,
+)
 from service.advisor.plan_types import Plan
 from service.advisor.siblings import siblings_of
 from service.application.chosen_gpus import ChosenGpus, chosen_gpus, known_gpu
 from service.application.command_requests import at_its_place, with_gpu_of_command, without_command
 from service.application.errors import InputFault, InvalidRequest, faults_together
 from service.application.flag_faults import flag_faults
-from service.application.model_reading import read_model
+from service.application.model_catalog import quantized_model
 from service.application.requested_draft import with_draft
 from service.application.requested_model import requested_model
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.plan_body import PlanBody
 from service.application.services import PlanServices
-from service.architecture.config import InvalidConfig
-from service.architecture.reading import UnknownArchitecture
 from service.backends.backend_rules import UnknownBackend
 from service.engines.flags import ServeFlags
 from service.engines.releases import (
@@ -32,7 +38,6 @@ from service.engines.releases import (
     resolve_release,
     rules_for,
 )
-from service.hub.errors import NotATextModel
 from service.hub.published_checkpoints import published_checkpoints_of
 from service.hub.snapshot import BundledSnapshot
 from service.speed.prices import Price, PriceKind, PriceList
@@ -98,6 +103,7 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
         prices=_prices(body, services),
         with_levers="levers" in body.include,
         counts=counts,
+        whole_catalog=body.gpus is None,
         search=body.search,
     )
 
@@ -162,10 +168,12 @@ def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:
         InputFault: a flag names an attention backend that the release does not have.
     """
     # The names of the bundled models are read from a file, so not while a request is resolved.
-    siblings = _planned_siblings(request.model.id, services.snapshot)
+    siblings, bundled = _planned_siblings(request.model.id, services.snapshot)
     if siblings != request.siblings:
-        unbundled = frozenset(each for each in siblings if services.snapshot.get(each) is None)
-        request = replace(request, siblings=siblings, unbundled=unbundled)
+        unbundled = frozenset(siblings).difference(each.id for each in bundled)
+        # Replaced keys of a config hold for the checkpoint as well, whose own config lacks them.
+        own = () if request.serve.hf_overrides else bundled
+        request = replace(request, siblings=siblings, unbundled=unbundled, bundled_siblings=own)
     try:
         return services.plan(request)
     except UnknownBackend as error:
@@ -214,15 +222,12 @@ def _refuse(found: Sequence[InputFault]) -> None:
 
 
 @lru_cache(maxsize=256)
-def _planned_siblings(model_id: str, snapshot: BundledSnapshot) -> tuple[str, ...]:
-    """Return quantized checkpoints of a model: bundled ones that the engine reads so, then published."""
-    bundled = [each for each in siblings_of(model_id, snapshot.ids()) if _is_quantized(each, snapshot)]
-    return tuple(dict.fromkeys((*bundled, *published_checkpoints_of(model_id))))
+def _planned_siblings(model_id: str, snapshot: BundledSnapshot) -> tuple[tuple[str, ...], tuple[Model, ...]]:
+    """Return quantized checkpoints of a model: bundled ones that the engine reads so, and published ones.
 
-
-def _is_quantized(model_id: str, snapshot: BundledSnapshot) -> bool:
-    fetched = snapshot.get(model_id)
-    try:
-        return fetched is not None and read_model(fetched).architecture.quantization is not None
-    except (InvalidConfig, UnknownArchitecture, NotATextModel):
-        return False
+    Beside their ids stand the models of the bundled ones.
+    """
+    read = (quantized_model(each, snapshot) for each in siblings_of(model_id, snapshot.ids()))
+    bundled = tuple(model for model in read if model is not None)
+    ids = dict.fromkeys((*(each.id for each in bundled), *published_checkpoints_of(model_id)))
+    return least_lossy_first(model_id, ids), bundled

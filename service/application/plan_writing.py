@@ -1,5 +1,7 @@
 """Writes a plan as JSON straight from the core's values, as ``PlanAnswer`` describes it."""
 
+from dataclasses import replace
+
 import orjson
 
 from service.advisor.plan_request import FEW_GPUS
@@ -32,4 +34,5 @@ def plan_answer(plan: Plan, parts: Parts = PLAIN) -> PlanAnswer:
 
 def _writing(plan: Plan, parts: Parts) -> Writing:
     in_short = len(plan.plans) > FEW_GPUS and not parts.candidates
-    return Writing(parts, tuple(shared_warnings(plan)), in_short)
+    survey = plan.whole_catalog and not parts.candidates
+    return Writing(replace(parts, survey=survey), tuple(shared_warnings(plan)), in_short)

@@ -13,6 +13,8 @@ from service.application.errors import InputFault, InvalidRequest
 from service.application.schemas.plan_parameters import PLACES
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
+from service.hub.errors import HubError
+from service.nearest_names import is_slip
 
 if TYPE_CHECKING:
     from service.application.schemas.problem import Problem
@@ -64,7 +66,15 @@ def _exit(error: Exception) -> typer.Exit:
     problem = problem_of(error)
     for line in _lines(error, problem):
         typer.echo(line, err=True)
-    return typer.Exit(ExitCode.BAD_INPUT)
+    return typer.Exit(_code(error))
+
+
+def _code(error: Exception) -> ExitCode:
+    """Return the exit code of an error: asking again may help only where the Hub could not be asked."""
+    if not isinstance(error, HubError) or not error.is_outage:
+        return ExitCode.BAD_INPUT
+    is_mistyped = any(is_slip(error.model_id, name) for name in error.nearest)
+    return ExitCode.BAD_INPUT if is_mistyped else ExitCode.HUB_FAILED
 
 
 def _lines(error: Exception, problem: "Problem") -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`dryserve gpus list`, `dryserve engines list`, `dryserve models list`: what can be planned, by name."""
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
 from typing import Annotated, Final
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from service.application.choice_catalog import choices_by_flag
 from service.application.engine_catalog import engine_list
-from service.application.model_catalog import bundled_models
+from service.application.model_catalog import BundledModel, bundled_models
 from service.application.schemas.hardware import GpuAnswer, GpuList
 from service.application.schemas.model import ModelList
 from service.application.text.layout import NARROWEST
@@ -21,12 +21,15 @@ from service.gpus.catalog import gpu_catalog
 from service.gpus.names import words_of
 from service.hub.snapshot import BundledSnapshot
 from service.nearest_names import nearest
-from service.units import gib_text
+from service.units import GIB, gib_text
 
 WIDTH: Final = 1000
 """Columns of a line outside a terminal without COLUMNS: a row is one line, which can be searched."""
+NARROW: Final = 80
+"""Columns of a usual line."""
 WIDE: Final = 120
 """Columns of a line with room for every column of a table."""
+MORE: Final = "With words of a name, its quantized checkpoints and their sizes are listed too."
 BILLION: Final = 10**9
 gpus: Final = typer.Typer(name="gpus", help="GPU types that can be planned.", no_args_is_help=True)
 engines: Final = typer.Typer(name="engines", help="Releases that can be planned.", no_args_is_help=True)
@@ -46,6 +49,8 @@ def list_gpus(search: Search = None, *, as_json: AsJson = False) -> None:
     catalog = gpu_catalog()
     listed = (*catalog.types, *catalog.slices) if "mig" in words else catalog.types
     found = [gpu for gpu in listed if words <= {*words_of(gpu.id), *words_of(gpu.name)}]
+    if search and not found:
+        _say_none("GPU type", search, catalog.nearest(" ".join(search)))
     if as_json:
         answer = GpuList(gpus=[GpuAnswer.model_validate(gpu) for gpu in found], next=None)
         typer.echo(answer.model_dump_json())
@@ -99,28 +104,57 @@ def list_values(
 
 
 def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
-    """List the bundled models, which are planned without the Hub. Any other id is asked of the Hub."""
-    found = bundled_models(BundledSnapshot(), " ".join(search or ()))
+    """List the bundled models, which are planned without the Hub. Any other id is asked of the Hub.
+
+    With WORDS the quantized checkpoints of each model stand below it, with the memory that their weights
+    take: ~ is computed, from the layout that the name stands for where the config is not bundled.
+    """
+    snapshot = BundledSnapshot()
+    found = bundled_models(snapshot, " ".join(search or ()))
+    if search and not found:
+        _say_none("bundled model", search, snapshot.nearest(" ".join(search)))
     if as_json:
         typer.echo(ModelList.of(found, None).model_dump_json())
         return
-    rows = (
-        (
-            model.id,
-            "" if model.parameters is None else f"{model.parameters / BILLION:.1f}",
-            model.quantization or model.dtype or "",
-            model.architecture,
-            model.unmodelled or ", ".join(model.siblings),
-        )
-        for model in found
+    rows = [row for model in found for row in _model_rows(model, with_variants=bool(search))]
+    heads: tuple[str, ...] = ("id", "billions", "weights", "GiB", "class", "not planned because")
+    if not any(row[-1] for row in rows):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    _print(heads, rows, needed=((NARROW, 3), (WIDE, 4)))
+    if not search:
+        typer.echo(MORE, err=True)
+
+
+def _model_rows(model: BundledModel, *, with_variants: bool) -> Iterator[tuple[str, ...]]:
+    yield (
+        model.id,
+        "" if model.parameters is None else f"{model.parameters / BILLION:.1f}",
+        model.quantization or model.dtype or "",
+        "" if model.weight_bytes is None else gib_text(model.weight_bytes),
+        model.architecture,
+        model.unmodelled or "",
     )
-    _print(("id", "billions", "weights", "class", "quantized checkpoints"), rows, needed=3)
+    for each in model.variants if with_variants else ():
+        about = "~" if each.is_computed else ""
+        size = "" if each.weight_bytes is None else f"{about}{each.weight_bytes / GIB:.1f}"
+        yield (f"  {each.id}", "", each.format.removeprefix("quantized."), size, "", "")
 
 
-def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: int | None = None) -> None:
-    """Print a table; narrow lines show the first ``needed`` columns; none cuts a name."""
+def _say_none(kind: str, search: Sequence[str], near: Sequence[str]) -> None:
+    """Say on standard error that a list is empty because nothing has all words, and what is spelt alike."""
+    words = f"; nearest: {', '.join(near)}" if near else ""
+    typer.echo(f"No {kind} has all of these words in its name: {' '.join(search)}{words}", err=True)
+
+
+def _print(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: Sequence[tuple[int, int]] = ()
+) -> None:
+    """Print a table; none cuts a name.
+
+    ``needed``: how many of the first columns are shown on lines shorter than a width, the least width first.
+    """
     columns = max(NARROWEST, shutil.get_terminal_size((WIDTH, 0)).columns)
-    shown = needed if columns < WIDE and needed != len(heads) else None
+    shown = next((most for width, most in needed if columns < width), None)
     table = Table(*heads[:shown], box=box.SIMPLE_HEAD, pad_edge=False)
     table.columns[0].no_wrap = True
     for column in table.columns:

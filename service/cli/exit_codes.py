@@ -30,5 +30,7 @@ class ExitCode(IntEnum):
     """`explain`: nothing in the text is of a log of the engine."""
     SERVICE_FAILED = 7
     """`probe`, `probes`: the service answers with an error of its own (status 500 to 599)."""
+    HUB_FAILED = 7
+    """The Hub could not be asked for a model that is neither bundled, stored, nor a mistyped name of one."""
     PORT_TAKEN = 6
     """`serve`: the address cannot be listened on, mostly because another program listens there."""

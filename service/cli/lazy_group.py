@@ -5,6 +5,7 @@ names and the first sentence of each help, so both are written here; a test comp
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
@@ -82,8 +83,9 @@ def _loaded(name: str, entry: CommandEntry) -> Any:  # noqa: ANN401 - as above
     holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     holder.add_typer(app)
     command = get_group(holder).commands[name]
-    for parameter in getattr(command, "params", ()):
-        _read_only_what_is_given(parameter)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        for parameter in getattr(each, "params", ()):
+            _read_only_what_is_given(parameter)
     return command
 
 
@@ -96,10 +98,26 @@ def _read_only_what_is_given(parameter: Any) -> None:  # noqa: ANN401 - as above
 
     def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - as above
         if value is not None or parameter.required or parameter.callback is not None:
-            return read(ctx, value)
+            with own_words():
+                return read(ctx, value)
         return () if parameter.multiple or parameter.nargs == -1 else None
 
     parameter.process_value = process_value
+
+
+@contextmanager
+def own_words() -> Iterator[None]:
+    """Say what is wrong with an option's value as for a field of a request, in place of Pydantic's words."""
+    try:
+        yield
+    except typer.BadParameter as error:
+        # Imported here: the words know every schema.
+        from service.application.field_words import field_words  # noqa: PLC0415
+
+        find = getattr(error.__cause__, "errors", None)
+        if find is not None:
+            error.message = field_words(find()[0])
+        raise
 
 
 COMMANDS: Final[Mapping[str, CommandEntry]] = {

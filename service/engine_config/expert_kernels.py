@@ -16,6 +16,7 @@ from service.engine_config.environment import FLASHINFER, named_fp8_experts
 from service.engines.arguments.arguments import arguments_of
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
+from service.nearest_names import few_of, nearest
 
 MEGA_MOE: Final = "deep_gemm_mega_moe"
 """DeepGEMM's kernel that sends tokens to experts and computes them in one step."""
@@ -96,9 +97,10 @@ def _doubts(architecture: ModelArchitecture, engine_config: EngineConfig) -> Ite
     choices = arguments_of(release)["moe_backend"].choices if "moe_backend" in arguments_of(release) else ()
     formats = expert_formats(architecture)
     if choices and kernel not in {*choices, FLASHINFER}:
+        words = few_of(nearest(kernel, choices), choices, "`dryserve engines values moe_backend` lists all")
         yield (
-            f"vLLM {release} has no --moe-backend {kernel}: it takes {', '.join(choices)}. Another build "
-            "starts with memory that is not modelled."
+            f"vLLM {release} has no --moe-backend {kernel}; {words}. Another build starts with memory that "
+            "is not modelled."
         )
     elif not _is_known_to_run(kernel, formats, architecture, engine_config):
         yield (

@@ -2,9 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from service.bundled_toml import read_toml
+
+
+class Published(StrEnum):
+    """What stands behind the words about a loss of quality."""
+
+    FIGURES = "figures"
+    """Figures of several models."""
+    VENDOR = "vendor"
+    """The account of a vendor."""
+    ONE_MODEL = "one_model"
+    """Figures of one model."""
+    NOTHING = "nothing"
+    """No figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +32,15 @@ class CacheQuality:
     effect: str
     """What the source reports, in short."""
     source: str
+    published: Published = Published.FIGURES
 
 
 def _read(tables: str) -> Mapping[str, CacheQuality]:
     found = read_toml("service.engines", "cache_quality.toml")[tables]
-    return {name: CacheQuality(**table) for name, table in found.items()}
+    return {
+        name: CacheQuality(**{**table, "published": Published(table.get("published", Published.FIGURES))})
+        for name, table in found.items()
+    }
 
 
 QUALITIES: Final = _read("dtypes")
@@ -34,6 +52,7 @@ UNKNOWN: Final = CacheQuality(
     0,
     "nothing is published about it",
     "none",
+    Published.NOTHING,
 )
 
 

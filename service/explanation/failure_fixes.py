@@ -7,7 +7,8 @@ from math import ceil
 from typing import Final
 
 from service.advisor.dry_run import dry_run
-from service.advisor.fix_attempts import FixAttempt, plain_refusal_sources
+from service.advisor.fix_attempt import FixAttempt
+from service.advisor.fix_attempts import plain_refusal_sources
 from service.advisor.fixes import fix_of, newer_release, starts, working
 from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Fix

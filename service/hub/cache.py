@@ -105,6 +105,10 @@ class HubCache:
         if len(body) + ENTRY_BYTES <= self._limit_bytes:
             await self._in_thread(lambda: self._guarded(lambda: self._put(key, body), None))
 
+    async def models(self, owner: str) -> tuple[str, ...]:
+        """Return the ids of the models of which an owner has entries, in alphabetical order."""
+        return await self._in_thread(lambda: self._guarded(lambda: self._models(owner), ()))
+
     async def check(self) -> list[CheckedEntry]:
         """Read every entry, delete the damaged ones, and return the result for each."""
         return await self._in_thread(lambda: self._guarded(lambda: list(self._check()), []))
@@ -149,6 +153,10 @@ class HubCache:
         if abs(self.clock() - used) > USED_SECONDS:
             self._touch(key)
         return StoredEntry(body, stored)
+
+    def _models(self, owner: str) -> tuple[str, ...]:
+        query = "SELECT DISTINCT model FROM entries WHERE owner = ? ORDER BY model"
+        return tuple(str(model) for (model,) in self._connected().execute(query, (owner,)))
 
     def _touch(self, key: CacheKey) -> None:
         connection = self._connected()

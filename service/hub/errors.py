@@ -4,6 +4,8 @@ All are subclasses of `HubError`, so that a caller can catch all of them or one 
 header, a token, or text that a server sent.
 """
 
+from typing import ClassVar
+
 _QUOTED_CHARACTERS = 100
 
 
@@ -17,13 +19,27 @@ class HubError(Exception):
 
     Attributes:
         model_id: the id that was requested.
-        nearest: ids of bundled models with a similar spelling, best first.
+        nearest: ids of bundled and stored models with a similar spelling, best first.
+        is_absent: whether the model is known to be neither bundled nor stored, so that only the Hub could
+            tell whether it exists.
     """
+
+    is_outage: ClassVar[bool] = False
+    """Whether the Hub could not be asked, so that nothing is known of the model."""
 
     def __init__(self, model_id: str, reason: str) -> None:
         super().__init__(reason)
         self.model_id = model_id
         self.nearest: tuple[str, ...] = ()
+        self.is_absent = False
+
+    def __str__(self) -> str:
+        """Return the reason, and for a model that the Hub could not be asked about, what is known of it."""
+        reason = super().__str__()
+        if not (self.is_outage and self.is_absent):
+            return reason
+        near = f"; the nearest are {', '.join(self.nearest)}" if self.nearest else ""
+        return f"{reason}. {self.model_id} is neither bundled nor stored here{near}"
 
 
 class InvalidModelId(HubError):
@@ -161,6 +177,8 @@ class HubUnreachable(HubError):
         retry_after: seconds after which a retry makes sense; None if unknown.
     """
 
+    is_outage = True
+
     def __init__(
         self,
         model_id: str,
@@ -181,6 +199,8 @@ class HubRateLimited(HubError):
         retry_after: seconds until requests are sent to the Hub again.
     """
 
+    is_outage = True
+
     def __init__(self, model_id: str, retry_after: int) -> None:
         super().__init__(
             model_id, f"the Hub's rate limit is reached; request {model_id} again in {retry_after} s"
@@ -190,6 +210,8 @@ class HubRateLimited(HubError):
 
 class HubTimedOut(HubError):
     """The Hub did not answer in time."""
+
+    is_outage = True
 
     def __init__(self, model_id: str) -> None:
         super().__init__(model_id, f"the Hub did not answer for {model_id} in time")

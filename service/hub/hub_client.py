@@ -315,6 +315,11 @@ class HubClient:
         fetched, when = await self._from_cache(effective, model_id, revision, offline, inf)
         return replace(fetched, note=f"this was stored at {when}; no request was sent to the Hub")
 
+    async def stored_models(self, credential: Credential | None = None) -> tuple[str, ...]:
+        """Return the ids of models of which files are stored, as far as a caller may see them."""
+        effective = self._credential if credential is None else credential
+        return await self._caches.of(effective).models(effective.owner)
+
     async def _stale(
         self, credential: Credential, model_id: str, revision: str, failure: HubError
     ) -> FetchedConfig:

@@ -26,6 +26,7 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
+from service.hub.published_checkpoints import models_stored_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from service.hub.hub_client import HubClient
     from service.hub.snapshot import BundledSnapshot
 
+MOST_NEAREST: Final = 3
+"""Ids that are named beside one that was not found."""
 FEW_FILES: Final = 4
 """Most weight files whose headers are read during a plan, if its verdict depends on them."""
 _SNAPSHOT_ERRORS: Final = (HubUnreachable, HubTimedOut, HubRateLimited, ModelGated, ConfigNotJson)
@@ -96,7 +99,7 @@ class ModelSource:
 
         Raises:
             HubError: the config could not be fetched; the subclass names the cause, and `nearest` lists
-                bundled models with a similar spelling.
+                bundled and stored models with a similar spelling.
         """
         if (local := self.local(model_id)) is not None:
             return local
@@ -108,8 +111,17 @@ class ModelSource:
                 return await self._resolve_offline(model_id, revision)
             return await self._resolve_online(model_id, revision)
         except HubError as error:
-            error.nearest = await asyncio.to_thread(self._snapshot.nearest, model_id)
+            error.nearest = await self._nearest(model_id)
+            error.is_absent = self._snapshot.get(model_id) is None
             raise
+
+    async def _nearest(self, model_id: str) -> tuple[str, ...]:
+        """Return ids of bundled models, and of those stored for this caller, that are spelt alike."""
+        stored = await self._client.stored_models(self._credential)
+        near = await asyncio.to_thread(self._snapshot.nearest, model_id, beside=stored)
+        # The model of a quantized checkpoint is planned with the checkpoint's layout.
+        own = (each for each in models_stored_by(model_id) if self._snapshot.get(each) is not None)
+        return tuple(dict.fromkeys((*own, *near)))[:MOST_NEAREST]
 
     async def weights(
         self, model_id: str, revision: str | None = None, file: str | None = None

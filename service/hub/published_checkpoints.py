@@ -1,4 +1,4 @@
-"""Ids of published checkpoints with 4-bit weights whose configs are not bundled."""
+"""Published checkpoints with quantized weights whose configs are not bundled."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -9,15 +9,25 @@ from service.bundled_toml import read_toml
 DATA: Final = "published_checkpoints.toml"
 
 
-def published_checkpoints_of(model_id: str) -> tuple[str, ...]:
-    """Return the ids of a model's published checkpoints, in the order of the file; case does not matter."""
-    return _by_model().get(model_id.lower(), ())
+def published_checkpoints_of(model_id: str) -> Mapping[str, str]:
+    """Return where a model's published checkpoints are named, by their ids in the order of the file.
+
+    The case of the model's id does not matter.
+    """
+    return _by_model().get(model_id.lower(), {})
+
+
+def models_stored_by(checkpoint_id: str) -> tuple[str, ...]:
+    """Return the models whose weights a published checkpoint holds; the case of its id does not matter."""
+    wanted = checkpoint_id.lower()
+    rows = read_toml("service.hub", DATA)["checkpoint"]
+    return next((tuple(each["of"]) for each in rows if each["id"].lower() == wanted), ())
 
 
 @cache
-def _by_model() -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+def _by_model() -> Mapping[str, Mapping[str, str]]:
+    found: dict[str, dict[str, str]] = {}
     for checkpoint in read_toml("service.hub", DATA)["checkpoint"]:
         for model in checkpoint["of"]:
-            found[model.lower()] = (*found.get(model.lower(), ()), checkpoint["id"])
+            found.setdefault(model.lower(), {})[checkpoint["id"]] = checkpoint["source"]
     return found

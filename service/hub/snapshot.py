@@ -81,10 +81,11 @@ class BundledSnapshot:
         words = text.lower().split()
         return tuple(model_id for model_id in self.ids() if all(word in model_id.lower() for word in words))
 
-    def nearest(self, model_id: str, count: int = 3) -> tuple[str, ...]:
-        """Return up to `count` ids whose spelling is similar to `model_id`, best first."""
-        similar = nearest(model_id.lower(), self._canonical_ids, count=count, cutoff=_SIMILARITY)
-        return tuple(self._canonical_ids[found] for found in similar)
+    def nearest(self, model_id: str, count: int = 3, beside: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return up to `count` ids of these models, or `beside` them, with a similar spelling, best first."""
+        known = {**{each.lower(): each for each in beside}, **self._canonical_ids}
+        similar = nearest(model_id.lower(), known, count=count, cutoff=_SIMILARITY)
+        return tuple(known[found] for found in similar)
 
 
 def _fetched(model_id: str, model: Mapping[str, Any]) -> FetchedConfig:

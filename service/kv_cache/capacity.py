@@ -206,6 +206,15 @@ class CacheSizing:
             return True
         try:
             length = self._length(available_bytes)
+        except EngineRefusal:
+            return False
+        return self.holds(available_bytes, length)
+
+    def holds(self, available_bytes: int, length: int) -> bool:
+        """Return whether the engine makes a cache that holds a request of some length, or needs none."""
+        if self.layout.caches_nothing:
+            return True
+        try:
             if not all(check.fits(available_bytes, length) for check in self.checks):
                 return False
             self._check_layout()

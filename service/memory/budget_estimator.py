@@ -10,7 +10,6 @@ from service.architecture.model import ModelArchitecture
 from service.changed import changed
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.engines.releases import rules_for
-from service.memory.activation import activation, compiled_copy
 from service.memory.budget_types import (
     Basis,
     Estimate,
@@ -27,7 +26,7 @@ from service.memory.device import (
     unexplained,
 )
 from service.memory.exchange import CHUNK_TOKENS, exchange_buffers
-from service.memory.graphs import Capture, captured_graphs, cuda_graphs
+from service.memory.graphs import DATA_CENTER_BLACKWELL, Capture
 from service.memory.host import NO_FLAGS, HostFlags, host_memory
 from service.memory.interval import difference, exact, total
 from service.memory.media_choices import ALL_MEDIA, MediaChoices
@@ -35,6 +34,7 @@ from service.memory.mega_moe import symmetric_buffer
 from service.memory.offloading import Offload, host_bytes, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
+from service.memory.shared_terms import graphs_of, profiled
 from service.memory.weights.adapters import NONE, AdapterRoom, AdapterSlots
 from service.memory.weights.allocation import Loading, segment_rests
 from service.memory.weights.checkpoint_parameters import stage_parameters
@@ -190,11 +190,9 @@ class _Start:
         requested = requested_memory(inputs.total, inputs.gpu_memory_utilization, self.constants.device)
         adapters = self._room(layers, self.inputs.adapters, self.inputs.deployment)
         weights = self._weights(parameters, layers, adapters)
-        run = self._profile(layers)
-        peak = activation(self.architecture, self.constants.activation, self.constants.encoders, run)
+        peak, copy = profiled(self.architecture, inputs.release, self._profile(layers))
         non_torch = self._non_torch()
-        capture = self._capture(layers)
-        graphs = cuda_graphs(self.architecture, self.constants.graphs, capture)
+        graphs, captured = graphs_of(self.architecture, inputs.release, self._capture(layers))
         beyond = self._unexplained()
         left = difference(requested, (weights, peak, non_torch, graphs, beyond), REMAINDER)
         given = inputs.kv_cache_memory_bytes
@@ -206,11 +204,11 @@ class _Start:
             adapters=adapters,
             host=self._host(layers, weights),
             activation=peak,
-            compiled_copy=compiled_copy(self.architecture, self.constants.activation, run),
+            compiled_copy=copy,
             non_torch=non_torch,
             cuda_graphs=graphs,
             unexplained=beyond,
-            captured_graphs=captured_graphs(self.architecture, self.constants.graphs, capture),
+            captured_graphs=captured,
             available_kv=left if given is None else exact(given, Basis.GIVEN, "kv_cache_memory_bytes"),
         )
 
@@ -344,7 +342,7 @@ class _Start:
             sequences=inputs.max_num_seqs,
             batch_tokens=inputs.max_num_batched_tokens,
             step_tokens=1 + inputs.speculative_tokens,
-            compute_capability=inputs.compute_capability,
+            blackwell=inputs.compute_capability[0] == DATA_CENTER_BLACKWELL,
             eager=inputs.enforce_eager,
             v2_model_runner=inputs.v2_model_runner,
             largest=inputs.max_cudagraph_capture_size,

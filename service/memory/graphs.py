@@ -80,7 +80,8 @@ class Capture:
     """Tokens of one scheduler step."""
     step_tokens: int
     """Tokens of one request in a decode step: one, and its draft tokens."""
-    compute_capability: tuple[int, int]
+    blackwell: bool
+    """The GPU is a Blackwell of data centers, whose largest graph is another one."""
     eager: bool
     """Nothing is captured."""
     v2_model_runner: bool
@@ -169,8 +170,7 @@ def _estimate(architecture: ModelArchitecture, constants: GraphConstants, captur
 def _sizes(constants: GraphConstants, capture: Capture) -> tuple[int, ...]:
     """Return the tokens of each batch that is captured, with a release's own limit."""
     largest = constants.largest
-    blackwell = capture.compute_capability[0] == DATA_CENTER_BLACKWELL
-    return capture_sizes(capture, largest.blackwell if blackwell else largest.others, constants.step)
+    return capture_sizes(capture, largest.blackwell if capture.blackwell else largest.others, constants.step)
 
 
 def _further_graphs(sizes: tuple[int, ...], capture: Capture) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from service.engines.flags import ServeFlags
 from service.engines.json_object import JsonObject
@@ -109,7 +109,9 @@ def _pixels(arguments: JsonObject | None, scope: str) -> int | None:
 
 
 def _names_sizes(arguments: JsonObject | None) -> bool:
-    document: dict[str, Any] = {} if arguments is None else arguments.document()
+    if arguments is None:
+        return False
+    document = arguments.document()
     scopes = (document, *(document.get(scope) for scope in SCOPES.values()))
     return any(isinstance(scope, dict) and not SIZES.isdisjoint(scope) for scope in scopes)
 

@@ -5,7 +5,12 @@ from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import FailureCause
+from service.startup_log.tracebacks import HEADER, frame_of
 
+FAILING: Final = frozenset({"ERROR", "CRITICAL"})
+"""Levels of lines that report a failure."""
+_FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
+"""What shows that a text is about a failure."""
 _COMPLAINS: Final = re.compile(
     r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
     r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
@@ -27,3 +32,8 @@ def is_complaint(line: LogLine, cause: FailureCause) -> bool:
     if line.level or _DENIES.search(line.text):
         return False
     return _COMPLAINS.search(line.text) is not None and not any(words in line.text for words in cause.unless)
+
+
+def reports_failure(line: LogLine) -> bool:
+    """Whether a program says on a line that something failed."""
+    return line.level in FAILING or _FAILS.search(line.text) is not None or frame_of(line) is not None

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.startup_log.templates import SentenceIndex, without_backticks
+from service.startup_log.tracebacks import Frame
 
 FILE: Final = Path(__file__).with_name("engine_errors.json.gz")
 """Errors with words of their own in the releases' sources; tests/startup_log/engine_errors.py writes it."""
@@ -28,6 +30,8 @@ MOST: Final = 600
 """Characters of a message that are compared."""
 
 
+_CHECKS: Final = re.compile(r"_?(?:get_and_)?(?:check|verify|validate|ensure|raise|assert)_")
+"""Beginnings of the names of functions that do nothing but check."""
 LONG: Final = 24
 """Characters of a fixed part by which an error is known in any sentence."""
 MANY_WORDS: Final = 4
@@ -55,6 +59,11 @@ class EngineError:
         releases = self.first if self.first == self.last else f"{self.first} to {self.last}"
         name = "vLLM" if self.package == ENGINE else self.package
         return f"{name} {releases}, {self.file} {self.function}".rstrip()
+
+    @property
+    def frame(self) -> Frame:
+        """Where it is raised."""
+        return Frame(f"{self.package}/{self.file}", self.function)
 
     @property
     def fixed(self) -> int:
@@ -85,6 +94,13 @@ def _likeliest(found: Sequence[EngineError], type_name: str) -> EngineError | No
         key=lambda each: (each.fixed, each.package == ENGINE, Version(each.last), each.file),
         default=None,
     )
+
+
+def errors_of_check(function: str) -> Sequence[EngineError]:
+    """Return the errors of a function of the engine that only checks, by its name; none for any other."""
+    if _CHECKS.match(function) is None:
+        return ()
+    return [each for each in _errors() if each.package == ENGINE and each.function == function]
 
 
 def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:

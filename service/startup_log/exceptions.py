@@ -16,6 +16,7 @@ _NAMED: Final = re.compile(
 _DOTTED: Final = re.compile(r"(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}: ", re.ASCII)
 """The beginning of an exception of a module, below which its explanation follows."""
 _SUFFIX: Final = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|Failure|OutOfResources)$")
+EXIT: Final = "SystemExit"
 HEADINGS: Final = frozenset({"Error", "Exception", "Failure"})
 """Words that head what follows, and are no class, where nothing stands behind them."""
 _CODE: Final = re.compile(
@@ -31,10 +32,14 @@ MOST_PREFIX: Final = 24
 """Words of a prefix at most; a longer text before an exception is a sentence."""
 _RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
 """The source of a statement that raises an exception."""
+MOST_CHAINED: Final = 16
+"""Exceptions of one chain that are followed."""
+_CHAINED: Final = "During handling of the above exception, another exception occurred"
 _ASSERTS: Final = re.compile(r"^assert \S.{0,400}")
 """The source of a check, which is the last of a traceback only where it does not hold."""
 BELOW_A_FRAME: Final = 3
 """Lines below a frame in which its source stands."""
+_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 FRAMES_ABOVE: Final = 4
 """Lines above the end of a traceback in which its last frame stands."""
 
@@ -50,6 +55,11 @@ class Raised:
     message: str
     in_prose: bool
     """A person wrote the line; the engine prints an exception behind a prefix alone."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it only ends a process that was asked to end."""
+        return self.type == EXIT and not self.message
 
 
 def class_in(type_name: str, text: str) -> str:
@@ -77,6 +87,17 @@ def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
     return None
 
 
+def last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
+    """Return the first exception, or the last one that was raised while it was handled."""
+    root = roots[0]
+    for each in roots[1:MOST_CHAINED]:
+        between = lines[root.at + 1 : min(each.at, root.at + 4)]
+        if not any(_CHAINED in line.text for line in between):
+            break
+        root = each
+    return root
+
+
 def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     text = lines[at].text
     for match in _NAMED.finditer(text):
@@ -86,6 +107,9 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             continue
         kind = _kind_of_prefix(before)
         if kind is None or (bare and (before or not text.isascii() or match[2] in HEADINGS)):
+            continue
+        if bare and any(level.startswith(match[2]) for level in _LEVELS):
+            # The log was cut off inside of the prefix of its next line.
             continue
         message = match[3].strip(" `") if match[3] else (match[4] or "").strip("\"'() `")
         return Raised(at, match[2], message, in_prose=kind)
@@ -97,11 +121,13 @@ def _is_exception(match: re.Match[str], at: int, lines: Sequence[LogLine]) -> bo
         return True
     if match[1] and match[3] and ".errors." in f".{match[1]}":
         return True
-    # The line below the last frame of a traceback is the exception, whatever its class is called.
+    # The line below the last frame of a traceback is the exception, whatever its class is called; at the end
+    # of a text its name is cut off.
     above = lines[max(0, at - FRAMES_ABOVE) : at]
     if match.start() != 0 or (above and _DOTTED.match(above[-1].text)):
         return False
-    return any(line.text.startswith(FRAME) for line in above)
+    ends_in_it = at == len(lines) - 1 and match[3] is None and match[4] is None
+    return not ends_in_it and any(line.text.startswith(FRAME) for line in above)
 
 
 def _kind_of_prefix(before: str) -> bool | None:

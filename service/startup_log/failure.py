@@ -1,22 +1,36 @@
 """Finds how a start failed: the engine's own message, and the cause that it indicates."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.startup_log.complaints import is_complaint
-from service.startup_log.engine_errors import ENGINE, EngineError, engine_error, error_in_text
-from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, raised_by_source, raised_in
-from service.startup_log.known_words import KnownWords, known_words, over_two_lines
+from service.startup_log.complaints import is_complaint, reports_failure
+from service.startup_log.cut_tracebacks import last_frame, where_cut
+from service.startup_log.engine_errors import ENGINE, engine_error, error_in_text
+from service.startup_log.exceptions import (
+    HEADINGS,
+    MOST_CHAINED,
+    QUIET,
+    Raised,
+    class_in,
+    last_of_chain,
+    raised_by_source,
+    raised_in,
+)
+from service.startup_log.known_words import (
+    KnownWords,
+    known_words,
+    over_two_lines,
+    requests_beside_failures,
+)
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import (
     ASSERTED,
     NOWHERE,
     FailureOrigin,
     asserted_part,
-    cut_part,
     innermost_part,
+    mentioned_part,
     native_part,
     origin_of,
     own_part,
@@ -24,16 +38,15 @@ from service.startup_log.origins import (
     passed_part,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
-from service.startup_log.phrases import CAUSES, DEATHS, WRAPPERS, FailureCause
-from service.startup_log.sentences import sentences
+from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
+from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import Described, cause_of_words, described
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import (
-    HEADER,
     Frame,
-    frame_of,
     frames_above,
     ignored_by_python,
+    is_source,
     native_frames,
     of_collect_env,
 )
@@ -42,18 +55,10 @@ from service.startup_log.whole_messages import MAX_MESSAGE, full_message, positi
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
-MOST_CHAINED: Final = 16
-"""Exceptions of one chain that are followed."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
-CUT: Final = "cut"
-"""The same in a table of causes that names one for it."""
-ANY_FAULT: Final = "ValueError"
-"""The class that stands for an exception which the log does not show."""
-FAILING: Final = frozenset({"ERROR", "CRITICAL"})
-"""Levels of lines that report a failure."""
-_FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
-"""What shows that a text is about a failure."""
+FAULT: Final = "engine_fault"
+"""The cause of what the engine's own code does not expect: it names the place and not the reason."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 HANDLERS: Final = "serving_"
@@ -69,7 +74,6 @@ _OF_PYTHON: Final = (
     (ASSERTED, ""),
 )
 """Words of Python's errors that name a class or a function, with the errors' classes."""
-_CHAINED: Final = "During handling of the above exception, another exception occurred"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,15 @@ class Failure:
 
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the root of a failure, or None if the log shows no failure."""
+    found = _root_of(lines)
+    if found is None or found.cause is None:
+        return found
+    vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
+    return _with_reason(found, lines) if vague else found
+
+
+def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure.
 
     In this order: the first message of a known cause that was raised or logged as an error, since later
@@ -125,15 +138,15 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """
     raised = {each.at: each for each in raised_in(lines)}
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines)
-    known = [each for each in known_words(lines) if each.at in raised or not each.cause.raised]
+    known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     known = [each for each in known if each.at not in other]
-    requests = _requests_beside_failures(known, lines)
+    requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
     raised = {at: each for at, each in raised.items() if at not in other}
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
-    roots = [each for each in raised.values() if not is_wrapper(lines[each.at].text)]
+    roots = [each for each in raised.values() if not (each.is_empty or is_wrapper(lines[each.at].text))]
     weakly = {each.at for each in weak} | requests
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
@@ -145,21 +158,33 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         return _of_known(root, [*strong, root], raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        found = _of_exception(_last_of_chain(own, lines), lines)
-        return found if found.cause is not None else _with_title(found, lines)
+        return _explained(_of_exception(last_of_chain(own, lines), lines), lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
-        found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
-        return _with_title(found, lines)
+        best = next((each for each in weak if each.cause.type), weak[0])
+        return _with_title(replace(_of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
+    return _of_people(roots, lines)
+
+
+def _of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or what is left of a traceback that says more."""
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
     if words is None and roots:
-        found = _of_exception(roots[0], lines)
-        words = found if found.cause is not None else _with_title(found, lines)
-    if words is None or (words.paraphrased and words.cause is None):
-        # What is left of a traceback says more than a title that only complains.
-        return _cut_off(lines) or words
-    return words
+        words = _explained(_of_exception(roots[0], lines), lines)
+    if words is not None and not words.paraphrased:
+        return words
+    left = _cut_off(lines, complains=words is not None)
+    if words is None or words.cause is None or left is None:
+        return left or words
+    # What is left of a traceback says more than prose, or than a title that says only what happened.
+    title = words.line <= next((line.number for line in lines if line.text), 0)
+    return words if left.cause is None or (title and not words.follows) else left
+
+
+def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
+    """Whether words count that are in no exception."""
+    return not known.cause.raised and not is_source(known.at, lines)
 
 
 def _of_part(
@@ -183,7 +208,7 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     if found is None:
         return _of_python(lines)
     at, error = found
-    origin = origin_of(error.type, (_frame_of_error(error),))
+    origin = origin_of(error.type, (error.frame,))
     if origin.cause is None:
         return None
     line = lines[at]
@@ -213,10 +238,6 @@ def _of_python(lines: Sequence[LogLine]) -> Failure | None:
     return None
 
 
-def _frame_of_error(error: EngineError) -> Frame:
-    return Frame(f"{error.package}/{error.file}", error.function)
-
-
 def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
     lines = [line for line in lines if not line.text.endswith(_CONFLICTS)]
@@ -224,7 +245,7 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     if shortage is not None:
         line, sizes = shortage
         return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
-    failing = any(line.level in FAILING or _FAILS.search(line.text) or frame_of(line) for line in lines)
+    failing = any(map(reports_failure, lines))
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]
@@ -236,56 +257,64 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
     return _as_described(found)
 
 
+def _with_reason(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure of which the place alone is known with the reason that a person gives for it."""
+    found = described(reasons(sentences(lines)))
+    if found is None or found.cause is None or found.general:
+        return failure
+    return replace(failure, cause=found.cause, paraphrased=True, origin=NOWHERE)
+
+
 def _as_described(found: Described) -> Failure:
     line = found.sentence.line
     message = found.sentence.text[:MAX_MESSAGE]
     return Failure("", message, line.number, found.cause, {}, paraphrased=True, follows=found.general)
 
 
-def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure of unknown words with what these are about, else with what the title names."""
-    if failure.cause is None and failure.type and (about := cause_of_words(failure.message)) is not None:
+def _explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure, where its place does not say why, with what its words or the title are about."""
+    vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
+    about = cause_of_words(failure.message) if vague and failure.type else None
+    if about is not None:
         return replace(failure, cause=about, paraphrased=True, follows=False)
+    return _with_title(failure, lines) if failure.cause is None else failure
+
+
+def _with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure whose words do not say why with the reason that the title of the text names."""
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
-        return failure
+        title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
+        named = mentioned_part(title)
+        return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 
 
-def _requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of refused requests, if the log shows a failure of the engine too."""
-    requests = {each.at for each in known if each.cause.of_request}
-    if not requests:
-        return requests
-    failed = any(not each.cause.weak and not each.cause.of_request for each in known)
-    died = any(words in line.text for line in lines for words in DEATHS)
-    return requests if failed or died else set()
+def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
+    """Return what the frames of a traceback show that was cut off before its exception, else a wrapper.
 
-
-def _cut_off(lines: Sequence[LogLine]) -> Failure | None:
-    """Return what the frames of a traceback show that was cut off before its exception, else a wrapper."""
-    at = next((at for at in range(len(lines) - 1, -1, -1) if frame_of(lines[at])), None)
-    wrapper = next((line for line in lines if line.level not in QUIET and is_wrapper(line.text)), None)
-    warned = next((each for each in known_words(lines, quiet=True) if each.cause.warned), None)
-    if warned is not None and (at is not None or wrapper is not None):
+    ``complains``: a person says that something failed, so that warnings count without a traceback too.
+    """
+    at = last_frame(lines)
+    texts = ["" if line.level in QUIET else line.text for line in lines]
+    wrapper = next((lines[each] for each, _ in lines_containing(texts, WRAPPERS)), None)
+    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
+    warned = next((each for each in quiet if each.cause.warned), None)
+    if warned is not None and (complains or at is not None or wrapper is not None):
         return _of_known(warned, [warned], {}, lines)
     if at is None:
         return None if wrapper is None else _of_line(wrapper, NOWHERE)
-    if (raised := raised_by_source(at, lines)) is not None:
+    below = wrapper is not None and wrapper.number > lines[at].number
+    if not below and (raised := raised_by_source(at, lines)) is not None:
         return _of_exception(raised, lines)
-    frames = frames_above(at + 1, lines)
-    # Of an exception that is cut off, only the calls that it passed are known, and not where it was raised.
-    origin = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
-    origin = origin or FailureOrigin(origin_of("", frames).part, None)
-    cut = wrapper is None or wrapper.number < lines[at].number
-    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=cut)
+    origin, frames = where_cut(at, lines)
+    return replace(_of_line(wrapper or lines[at], origin), frames=frames, cut=not below)
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
-    words = line.text[:MAX_MESSAGE]
     return Failure(
         "",
-        words,
+        line.text[:MAX_MESSAGE],
         line.number,
         origin.cause,
         {},
@@ -341,7 +370,7 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     origin = _origin_of(root.type, message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
-        raised_at = origin_of(root.type, (_frame_of_error(error), *frames))
+        raised_at = origin_of(root.type, (error.frame, *frames))
         unsure = error.package != ENGINE and error.type in IMPORTS
         source = error.source
         origin = replace(raised_at, cause=None) if unsure else raised_at
@@ -368,14 +397,3 @@ def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> Failure
         or own_part(type_name, frames)
         or innermost_part(type_name, frames)
     )
-
-
-def _last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
-    """Return the first exception, or the last one that was raised while it was handled."""
-    root = roots[0]
-    for each in roots[1:MOST_CHAINED]:
-        between = lines[root.at + 1 : min(each.at, root.at + 4)]
-        if not any(_CHAINED in line.text for line in between):
-            break
-        root = each
-    return root

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 FILE: Final = Path(__file__).with_name("known_classes.json.gz")
 """Files of classes and functions by package; tests/startup_log/known_classes.py writes it."""
+ENGINE: Final = "vllm"
 MOST: Final = 600
 """Characters of a message that are read."""
 _OBJECT: Final = re.compile(r"'(\w{1,120})' object (?:has no attribute|is not|does not support)")
@@ -20,6 +21,14 @@ _CALL: Final = re.compile(
 )
 _ABSTRACT: Final = re.compile(r"Can't instantiate abstract class (\w{1,120})")
 _MODULE: Final = re.compile(r"module '(\w{1,60}(?:\.\w{1,60}){0,8})' has no attribute")
+_CODE_NAME: Final = re.compile(
+    r"(?<![\w./-])(?=\w{0,60}_|[A-Za-z]{0,40}[a-z][A-Z]|[A-Z]{2,10}[a-z])"
+    r"([A-Za-z_]\w{4,80}(?:\.py)?)(?![\w/-])",
+    re.ASCII,
+)
+"""A name of code in a sentence: with an underscore, or with a capital letter inside."""
+MOST_FILES: Final = 4
+"""Modules of one name at most; a name of more says nothing."""
 _KEY: Final = re.compile(r"^['\"]([\w.-]{1,80})['\"]$")
 
 
@@ -34,6 +43,12 @@ def places_named(message: str) -> Sequence[str]:
     if (found := _CALL.search(text)) is not None:
         return _files().get(found[1] or found[2], ())
     return ()
+
+
+def places_mentioned(text: str) -> Sequence[tuple[str, Sequence[str]]]:
+    """Return the names of classes, functions and modules in a text, each with the files that it can mean."""
+    words = dict.fromkeys(_CODE_NAME.findall(text[:MOST]))
+    return [(word, _files().get(word) or _modules().get(word.removesuffix(".py"), ())) for word in words]
 
 
 def is_model_type(message: str) -> bool:
@@ -57,6 +72,17 @@ def _files() -> Mapping[str, Sequence[str]]:
             files[name] += places
         taken |= here.keys()
     return files
+
+
+@cache
+def _modules() -> Mapping[str, Sequence[str]]:
+    """Return the files of the engine's modules by their names, where few have the same."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file in _content()["files"][ENGINE]:
+        name = file.rpartition("/")[2].removesuffix(".py")
+        if "_" in name:
+            found[name].append(f"{ENGINE}/{file}")
+    return {name: files for name, files in found.items() if len(files) <= MOST_FILES}
 
 
 @cache

@@ -1,5 +1,6 @@
 """Finds the words of known causes in the lines of a log."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -7,10 +8,11 @@ from itertools import chain, pairwise
 from typing import Final
 
 from service.startup_log.device_errors import device_error
-from service.startup_log.exceptions import QUIET
+from service.startup_log.exceptions import FRAME, QUIET
 from service.startup_log.lines import LogLine
-from service.startup_log.phrases import CAUSES, FailureCause
+from service.startup_log.phrases import CAUSES, DEATHS, FailureCause
 from service.startup_log.templates import SentenceIndex, without_backticks
+from service.startup_log.tracebacks import is_source
 
 _SENTENCES: Final = tuple(
     (cause, spelling) for cause in CAUSES for template in cause.templates for spelling in template.spellings
@@ -18,8 +20,9 @@ _SENTENCES: Final = tuple(
 _STARTS: Final = SentenceIndex([template.start for _, template in _SENTENCES])
 _WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
 _BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
-GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supported", "nccl"})
-"""Causes that say less than one error of CUDA in the same line."""
+GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supported", "nccl", "rocm_fault"})
+"""Causes that say less than one error of a device in the same line."""
+_OF_DEVICE: Final = re.compile("[Cc]uda|CUDA|HIP|hipError")
 MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 
@@ -71,8 +74,8 @@ def _is_denied(cause: FailureCause, *texts: str) -> bool:
 
 
 def _of_devices(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
-    """Yield which text holds an error of CUDA, with what it shows."""
-    for at in [at for at, text in enumerate(texts) if "uda" in text or "CUDA" in text]:
+    """Yield which text holds an error of a device, with what it shows."""
+    for at in [at for at, text in enumerate(texts) if _OF_DEVICE.search(text)]:
         if (name := device_error(texts[at])) is not None:
             yield at, _BY_NAME[name]
 
@@ -98,5 +101,16 @@ def over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterato
             each
             for each in known_words(pairs)
             if not (each.cause.weak or each.cause.raised or each.cause.of_request)
+            and not (FRAME in lines[each.at].text or is_source(each.at, lines))
             and other.isdisjoint((each.at, each.at + 1))
         )
+
+
+def requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of refused requests, if the log shows a failure of the engine too."""
+    requests = {each.at for each in known if each.cause.of_request}
+    if not requests:
+        return requests
+    failed = any(not each.cause.weak and not each.cause.of_request for each in known)
+    died = any(words in line.text for line in lines for words in DEATHS)
+    return requests if failed or died else set()

@@ -1,7 +1,7 @@
 """Splits a log into lines: bounded in number and length, printable, and without secrets."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 from itertools import islice
@@ -39,10 +39,11 @@ _TIME: Final = re.compile(r" {1,4}(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?!\d)")
 """What follows a level; programs around the engine write the year and thousandths too."""
 _GROUP: Final = r"\([A-Za-z0-9_:.,=/@ -]{1,80}\)"
 _PROCESS: Final = re.compile(
-    r"^\s{0,8}(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
+    r"^\s{0,8}(?:\d{4}-\d\d-\d\d(?:T[\d:]{8}\.\d{6,9}Z | [\d:.]{8,18} \| ))?"
+    r"(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
     rf"(?:{_GROUP} ){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
 )
-"""Compose's service, tags in brackets, processes in parentheses, and a rank."""
+"""Docker's or a collector's time, Compose's service, tags in brackets, processes in parentheses, a rank."""
 _IN_PROSE: Final = re.compile(
     r"(?i)((?:(?:api|access|secret|private)[-_]?keys?|token|passwd|password|secret|credentials?)\s)"
     r"[^\s'\",\]})]{4,4096}"
@@ -89,7 +90,18 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
         for part in text.splitlines() or ("",)
         for piece in _pieces(part)
     )
-    return tuple(_line(number, text) for number, text in islice(drawn, MAX_LINES))
+    return tuple(_read(islice(drawn, MAX_LINES)))
+
+
+def _read(numbered: Iterable[tuple[int, str]]) -> Iterator[LogLine]:
+    """Yield the lines, cleaned; those that ranks and progress bars repeat are cleaned once."""
+    known: dict[str, LogLine] = {}
+    for number, text in numbered:
+        line = known.get(text)
+        if line is None:
+            line = known[text] = _line(number, text)
+        same = line.number == number
+        yield line if same else LogLine(number, line.text, line.origin, line.level, line.time)
 
 
 def _numbered(log: str) -> Sequence[tuple[int, str]]:
@@ -138,9 +150,9 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _line(number: int, text: str) -> LogLine:
     text = clean(text[:MAX_LINE])
-    origin = _ORIGIN.search(text)
-    level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
     heading = text.startswith(_HEADINGS)
+    origin = None if heading else _ORIGIN.search(text)
+    level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
     named = "" if heading else level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
     timed = None if level is None else _TIME.match(text, level.end())
     time = "" if timed is None else timed[1]

@@ -1,11 +1,12 @@
 """Says in which part of the engine, or of what it uses, an exception was raised, and what that means."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from service.bundled_toml import read_toml
-from service.startup_log.known_classes import is_model_type, places_named
+from service.startup_log.known_classes import is_model_type, places_mentioned, places_named
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.tracebacks import NATIVE_FILE, Frame
 
@@ -78,6 +79,17 @@ def owner_of(type_name: str, message: str) -> FailureOrigin | None:
         return None
     name, cause = next(iter(causes.items()))
     return None if cause is None else FailureOrigin(name, cause)
+
+
+def mentioned_part(text: str) -> FailureOrigin | None:
+    """Return the part whose code a sentence names beside the class of an exception."""
+    named = _CLASS.search(text)
+    if named is None:
+        return None
+    places = places_mentioned(text)
+    frames = tuple(Frame(path, word) for word, paths in places for path in paths or ("",))
+    found = passed_part(named[0], frames) or innermost_part(named[0], frames)
+    return None if found.cause is None or not found.part else found
 
 
 def native_part(type_name: str, message: str) -> FailureOrigin | None:
@@ -161,6 +173,7 @@ def _part(table: Mapping[str, Any]) -> Part:
     )
 
 
+_CLASS: Final = re.compile(r"\b[A-Z]\w{1,60}(?:Error|Exception)\b", re.ASCII)
 _ORIGINS: Final = read_toml("service.startup_log", "origins.toml")
 _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))

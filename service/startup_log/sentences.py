@@ -43,6 +43,7 @@ _UNSAID: Final = (
     # Log lines of other programs, and what collect_env and pip print.
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",
     r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d|\d{1,6}\.\d{1,3}s\s",
+    r"[\w()./ -]{1,60}: {0,8}(?:Could not collect|N/A|No CUDA|True|False)$",
     r"Vulnerability |[\w.-]{1,60}==\S{1,60}\s{0,8}(?:$|[;#@\\])",
     _NO_FAULT + r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
 )
@@ -50,13 +51,22 @@ _NOT_SAID: Final = re.compile("|".join(_UNSAID))
 """Beginnings of lines that nobody says."""
 _FENCE: Final = re.compile(r"^\s{0,8}(?:```|~~~)")
 _ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f])")
+_CLAUSES: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f\uff0c])")
+"""Ends of sentences, and of clauses in Chinese, which say one thing each."""
 _HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
 _WORD: Final = re.compile(
     r"\d{1,3}(?:,\d{3})+|[a-z0-9'.+%]+|!{3,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
 )
+_LOWER: Final = re.compile(r"[A-Za-z][a-z']{0,24}[,.:;!?)]{0,3}")
+_OF_LANGUAGE: Final = 0.4
+"""Share that are words of a language; the others can be names, marked code and abbreviations."""
+_TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
+_REASON: Final = re.compile(
+    r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) "
+)
+"""What shows that a sentence says why something failed."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
-_TYPED: Final = re.compile(r"[A-Za-z][a-z']{0,24}[,.:;!?)]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +123,10 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             return ()
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
-        for at, each in enumerate(_ENDS.split(text if tags is None else text[tags.end() :])):
+        said = text if tags is None else text[tags.end() :]
+        # A heading is one sentence, whatever stands in it.
+        headed = heads and (tags is not None or text.startswith("#"))
+        for at, each in enumerate([said] if headed else (_ENDS if heads else _CLAUSES).split(said)):
             title = heads and not at
             if title or _is_prose(each):
                 found.append(
@@ -122,6 +135,12 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             if len(found) == MOST:
                 return tuple(found)
     return tuple(found)
+
+
+def reasons(found: Sequence[Sentence]) -> tuple[Sentence, ...]:
+    """Return the sentences that give a reason, and those that follow them."""
+    gives = [_REASON.search(each.words) is not None for each in found]
+    return tuple(each for at, each in enumerate(found) if gives[at] or (at and gives[at - 1]))
 
 
 def _is_log(lines: Sequence[LogLine]) -> bool:
@@ -169,6 +188,6 @@ def _is_prose(text: str) -> bool:
     if not text.isascii():
         return True
     words = text.split()
-    return len(words) >= LEAST_WORDS and sum(_TYPED.fullmatch(each) is not None for each in words) >= (
-        _PLAIN * len(words)
-    )
+    typed = sum(_TYPED.fullmatch(each) is not None for each in words)
+    plain = sum(_LOWER.fullmatch(each) is not None for each in words)
+    return len(words) >= LEAST_WORDS and typed >= _PLAIN * len(words) and plain >= _OF_LANGUAGE * len(words)

@@ -34,6 +34,8 @@ _ATTEMPTS: Final = re.compile(
     r"enabled|enabling|switched|changed|verified|checked|added|removed) "
 )
 """What shows that a sentence says what was tried against it."""
+_OF_EXCEPTION: Final = "raises failed "
+"""What an exception says of itself by being one, in the words of people."""
 _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
@@ -125,7 +127,7 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
 
 def cause_of_words(message: str) -> FailureCause | None:
     """Return what the words of an exception are about that no release is known to raise."""
-    words = plain_words(message[:LONGEST])
+    words = f"{plain_words(message[:LONGEST])}{_OF_EXCEPTION}"
     return next(
         (
             each.cause

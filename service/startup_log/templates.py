@@ -134,13 +134,20 @@ class SentenceIndex:
         self._beginnings = frozenset(self._by_beginning)
 
     def pairs(self, lines: Sequence[str]) -> list[tuple[int, int]]:
-        """Return the pairs (position of a line, position of a text that occurs in it), in their order."""
-        return [
-            (at, position)
-            for at, line in enumerate(lines)
-            for position in sorted(self._candidates(line))
-            if self._sentences[position] in line
-        ]
+        """Return the pairs (position of a line, position of a text that occurs in it), in their order.
+
+        Ranks and restarts repeat their lines, which are searched once.
+        """
+        searched: dict[str, Sequence[int]] = {"": ()}
+        pairs: list[tuple[int, int]] = []
+        for at, line in enumerate(lines):
+            found = searched.get(line)
+            if found is None:
+                found = searched[line] = [
+                    each for each in sorted(self._candidates(line)) if self._sentences[each] in line
+                ]
+            pairs.extend((at, each) for each in found)
+        return pairs
 
     def _candidates(self, line: str) -> Iterator[int]:
         for word in self._words.intersection(line.split()):

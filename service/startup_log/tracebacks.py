@@ -22,6 +22,10 @@ _NOTEBOOK: Final = re.compile(
 """A frame as IPython prints it, and as Jupyter shows it: with its path as a link."""
 _HALF: Final = re.compile(r'^([\w./-]{4,300}\.py)", line [0-9]{1,7}, in ([\w<>.]{1,120})$')
 """A frame whose beginning was left out."""
+_SHORT: Final = re.compile(
+    r"^(/?[\w.-]{1,80}/[\w./-]{1,300}\.py)(?:(?::|, line )[0-9]{1,7})?,? in ([\w<>.]{1,120})(?:\(\))?:?$"
+)
+"""A frame as people shorten it."""
 _OLD_NOTEBOOK: Final = re.compile(r"^(/[\w./-]{3,300}\.py) in ([\w<>]{1,120})\(")
 """A frame as older releases of IPython print it."""
 
@@ -90,7 +94,8 @@ def frame_of(line: LogLine) -> Frame | None:
     """Return the frame that a line shows, behind any prefix."""
     if "File " not in line.text:
         other = _HALF.match(line.text) if '", line ' in line.text else None
-        other = other or (_OLD_NOTEBOOK.match(line.text) if ".py in " in line.text else None)
+        if other is None and " in " in line.text and ".py" in line.text:
+            other = _OLD_NOTEBOOK.match(line.text) or _SHORT.match(line.text)
         return None if other is None else Frame(other[1], other[2])
     if (found := _FRAME.search(line.text)) is not None:
         path, function = found[1], found[2] or ""
@@ -99,6 +104,51 @@ def frame_of(line: LogLine) -> Frame | None:
     else:
         return None
     return Frame(path.replace("\\", "/"), function)
+
+
+_CODE: Final = re.compile(
+    r"(?:return|await|yield|with|for|if|elif|while|else:|try:|lambda|\w{1,60} = )\s?|self\.|"
+    r"[\w.]{2,120}(?:\[[^\]]{1,60}\])?\("
+)
+
+
+def is_source(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether a line is the source below a frame, whose words the program has whether it fails or not."""
+    return bool(at) and _CODE.match(lines[at].text) is not None and frame_of(lines[at - 1]) is not None
+
+
+def frame_of_engine(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether a line is a frame of another program than collect_env."""
+    frame = frame_at(at, lines)
+    return frame is not None and not f"/{frame.path}".endswith(f"/{_COLLECT_ENV}")
+
+
+_CALL: Final = re.compile(r"(?<![\w])(\w{2,120})(\[[^\]()]{1,80}\])?\(", re.ASCII)
+_TRITON_LAUNCH: Final = "triton/runtime/jit.py"
+"""The file that a call with a grid, `kernel[grid](`, enters."""
+BELOW: Final = 2
+"""Lines below a frame in which its source stands."""
+
+
+def calls_below(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the calls in the source below the last frame of a cut traceback, of which one has failed.
+
+    Their files are not known, except that of a kernel of Triton.
+    """
+    source = (line.text for line in lines[at + 1 : at + 1 + BELOW])
+    calls = (found for text in source if HEADER not in text for found in islice(_CALL.finditer(text), NEAR))
+    below = tuple(Frame(_TRITON_LAUNCH if found[2] else "", found[1]) for found in calls)
+    return below or _completed(at, lines)
+
+
+def _completed(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the last frame with its function's whole name, if that was cut: the call above it has it."""
+    frame = frame_of(lines[at])
+    if frame is None or not frame.function:
+        return ()
+    above = (found[1] for line in lines[max(0, at - BELOW) : at] for found in _CALL.finditer(line.text))
+    names = (name for name in above if name.startswith(frame.function))
+    return tuple(Frame(frame.path, name) for name in names if name != frame.function)
 
 
 NATIVE_FILE: Final = re.compile(r"[\w.+/-]{3,200}\.(?:cpp|cc|cuh?|hpp|h)\b", re.ASCII)
@@ -123,6 +173,11 @@ def frames_above(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     return tuple(_frames(at, lines))
 
 
+def frame_at(at: int, lines: Sequence[LogLine]) -> Frame | None:
+    """Return the frame on a line, in a box too."""
+    return frame_of(lines[at]) or _frame_in_box(at, lines)
+
+
 def _frame_in_box(at: int, lines: Sequence[LogLine]) -> Frame | None:
     """Return the frame in a box of Rich, whose path can begin on the line above."""
     found = _BOXED.search(lines[at].text) if "\u2502" in lines[at].text else None
@@ -138,7 +193,7 @@ def _frames(at: int, lines: Sequence[LogLine]) -> Iterator[Frame]:
         line = lines[each]
         if HEADER in line.text and count:
             return
-        frame = frame_of(line) or _frame_in_box(each, lines)
+        frame = frame_at(each, lines)
         if frame is not None:
             yield frame
             count += 1

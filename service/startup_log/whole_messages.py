@@ -25,7 +25,7 @@ def position_of_whole(root: KnownWords, same: Sequence[KnownWords], lines: Seque
 
 def full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
     """Return the message of an exception, with the lines below one that only heads it."""
-    if _HEADING not in message:
+    if _HEADING not in message and not message.endswith(":"):
         return message[:MAX_MESSAGE]
     below = [line.text for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
     return " ".join([message, *below])[:MAX_MESSAGE]

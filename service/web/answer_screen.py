@@ -278,7 +278,7 @@ def _lever_bars(plan: GpuPlan, shown: Candidate, question: PageQuestion) -> Iter
             tokens=f"{lever.tokens:+,}",
             requests=f"{gain:+,.2f}" if lever.completed_without_preemption is None else f"{gain:+,}",
             memory=f"{lever.available_bytes / GIB:+.2f}",
-            cost=lever.cost,
+            cost=f"{', '.join(lever.costs).replace('_', ' ')}: {lever.cost}",
         )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.advisor.plan_types import Candidate
 from service.advisor.service_level import completed_of
-from service.application.text.comparison import why
+from service.application.text.in_short import in_short
 from service.application.text.words import gpus_words, verdict_words
 from service.units import gib_amount
 from service.web.best_by_dtype import BestByDtype
@@ -40,7 +40,7 @@ def compared_starts(found: Sequence[BestByDtype], beside: Sequence[str]) -> Iter
 
 PROPERTIES: Final[Mapping[str, Callable[[Candidate], str]]] = {
     "verdict": lambda each: verdict_words(each.verdict),
-    "why": lambda each: why(each) or DASH,
+    "why": lambda each: in_short(each) or DASH,
     "GPUs": gpus_words,
     "context": lambda each: grouped(None if each.kv_cache is None else each.kv_cache.max_model_len),
     "tokens": lambda each: grouped(each.all_tokens),

@@ -11,7 +11,7 @@ from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, Plan
 from service.advisor.service_level import Service, service_of
 from service.advisor.verdict import Verdict
-from service.application.text.comparison import why
+from service.application.text.in_short import in_short
 from service.application.text.words import gpus_words, verdict_words
 from service.gpus.gpu_type import GpuType
 from service.units import gib_text
@@ -262,7 +262,7 @@ class CellWriter:
 
 
 def _reason(start: Candidate) -> str:
-    words = why(start)
+    words = in_short(start)
     return words if len(words) <= REASON_CHARACTERS else f"{words[:REASON_CHARACTERS]} ..."
 
 

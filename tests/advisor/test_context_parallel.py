@@ -63,6 +63,21 @@ def test_a_backend_that_returns_no_lse_fails_once_the_cache_is_sized(release: st
     )
 
 
+def test_a_window_refuses_context_parallelism_when_the_cache_is_sized() -> None:
+    """vLLM 0.33.0, v1/kv_cache_interface.py SlidingWindowSpec: asserted before backends are asked."""
+    found = candidate(
+        "deepseek-ai/DeepSeek-V4-Flash",
+        "h200-sxm-141gb",
+        "0.33.0",
+        tensor_parallel_size=4,
+        decode_context_parallel_size=2,
+    )
+
+    assert found.verdict is Verdict.REFUSED
+    assert found.error is not None
+    assert (found.error.type, found.error.message) == ("AssertionError", "DCP not support sliding window.")
+
+
 @pytest.mark.parametrize(
     ("model_id", "gpu", "release", "backend", "impl"),
     [

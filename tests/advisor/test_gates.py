@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from service.advisor.dry_run import PlainSteps, dry_run
-from service.advisor.fix_attempts import FixAttempt
+from service.advisor.fix_attempt import FixAttempt
 from service.advisor.fixes import run_with_fixes, starts
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
 from service.advisor.plan_types import Candidate

@@ -95,10 +95,39 @@ def test_lines_fit_the_width_that_columns_says(columns: int, monkeypatch: pytest
     assert max(len(line) for line in lines) <= columns
     assert names
     assert set(names) <= {line.split()[0] for line in lines if line.split()}
-    assert ("quantized" in " ".join(lines)) == (columns >= 120)
+    assert ("Qwen3ForCausalLM" in " ".join(lines)) == (columns >= 120)
+    assert ("GiB" in lines[0]) == (columns >= 80)
     # What is left out is said beside the list, which scripts read.
     said = " ".join(CliRunner().invoke(cli, ["models", "list", "qwen3-8b"]).stderr.split())
-    assert ("also show: class, quantized checkpoints" in said) == (columns < 120)
+    assert ("also show:" in said and "class" in said) == (columns < 120)
+
+
+def test_quantized_checkpoints_stand_below_their_model_with_their_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Qwen3-32B: 31,205,621,760 elements in linear layers, 2 x 151,936 x 5,120 of 16 bits in its vocabulary.
+
+    In FP8 the former take a byte each, in AWQ 4 bits, and 20 for each 128 inputs.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [line.split() for line in _run("models", "list", "qwen3-32b").splitlines()]
+    linear, vocabulary = 31_205_621_760, 2 * 2 * 151_936 * 5120
+    fp8 = (linear + vocabulary) / 2**30
+    awq = (linear * (0.5 + 2.5 / 128) + vocabulary) / 2**30
+
+    assert ["Qwen/Qwen3-32B", "32.8", "bfloat16", "61.02"] in rows
+    assert ["Qwen/Qwen3-32B-FP8", "fp8", f"~{fp8:.1f}"] in rows
+    assert ["Qwen/Qwen3-32B-AWQ", "awq", f"~{awq:.1f}"] in rows
+    assert rows.index(["Qwen/Qwen3-32B-FP8", "fp8", f"~{fp8:.1f}"]) == 3
+
+
+def test_a_checkpoint_that_is_not_bundled_leads_to_its_model(client: TestClient) -> None:
+    found = client.get("/models", params={"search": "qwen3-32b-fp8"}).json()
+    assert found["models"] == ["Qwen/Qwen3-32B"]
+    variants = {each["id"]: each for each in found["details"][0]["variants"]}
+    fp8 = variants["Qwen/Qwen3-32B-FP8"]
+    assert (fp8["quantization"], fp8["is_computed"], fp8["is_bundled"]) == ("fp8", True, False)
+    assert fp8["source"].startswith("github xorbitsai/inference")
 
 
 def test_no_name_or_number_is_cut_where_lines_are_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +140,15 @@ def test_no_name_or_number_is_cut_where_lines_are_too_narrow(monkeypatch: pytest
     assert {row[0] for row in rows} == sizes.keys()
     for name, size, *_ in (row for row in rows if sizes[row[0]] is not None):
         assert abs(float(size) - sizes[name] / 10**9) <= 0.05 + 1e-9
+
+
+def test_a_quantized_checkpoint_that_is_read_as_plain_has_no_size(client: TestClient) -> None:
+    """vLLM 0.33.0 looks for w1, w2, w3 among the targets, which name gate, up and down: 2 B each."""
+    found = client.get("/models", params={"search": "deepseek-v4-flash"}).json()
+    entries = {each["id"]: each for each in found["details"]}
+    (variant,) = entries["deepseek-ai/DeepSeek-V4-Flash"]["variants"]
+
+    assert variant["id"] == "RedHatAI/DeepSeek-V4-Flash-NVFP4-FP8"
+    assert variant["weight_bytes"] is None
+    assert entries[variant["id"]]["weight_bytes"] is None
+    assert entries["deepseek-ai/DeepSeek-V4-Flash"]["weight_bytes"] < 200 * 2**30

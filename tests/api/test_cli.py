@@ -272,6 +272,30 @@ def test_each_value_at_fault_has_its_own_nearest_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("gpus list rtx4900", "rtx-4090-24gb"),
+        ("gpus list zzz", None),
+        ("models list Qwen/Qwen3-8BB", "Qwen/Qwen3-8B"),
+        ("models list zzz", None),
+    ],
+)
+def test_an_empty_list_says_why(words: str, near: str | None) -> None:
+    code, _, err = _run(*shlex.split(words))
+    assert code == 0
+    assert "has all of these words in its name" in err
+    assert (f"nearest: {near}" in err) if near else ("nearest" not in err)
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [("tritn", 2), ("triton", 0), ("FLASHINFER-CUTLASS", 0), ("of_another_build", 0)]
+)
+def test_a_mistyped_kernel_is_refused_and_one_of_another_build_is_not(given: str, code: int) -> None:
+    """vLLM 0.33.0, config/kernel.py: MoEBackend is a list of words, in any case and with either dash."""
+    assert _run("check", "Qwen/Qwen3-8B", "--gpu", "h100", "--moe-backend", given)[0] == code
+
+
+@pytest.mark.parametrize(
     "flags",
     [
         "--attention-backend FLSH",
@@ -306,6 +330,21 @@ def test_the_values_of_a_flag_are_listed_with_their_releases() -> None:
     assert _run("engines", "values", "kv_cache_dtyp")[0] == 2
     flags = {line.split()[0] for line in _run("engines", "values")[1].splitlines()[2:]}
     assert {"attention_backend", "quantization", "speculative_config.method"} <= flags
+
+
+@pytest.mark.parametrize(
+    ("model", "code"), [("Qwen/Qwen3-8BB", 2), ("meta-llama/Llama-3.2-90B", 7), ("acme/unheard-of", 7)]
+)
+def test_an_outage_of_the_hub_is_told_from_a_mistyped_name(
+    model: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("DRYSERVE_CACHE", str(tmp_path / "cache.sqlite3"))
+    found, _, err = _run("check", model, "--gpu", "l4")
+    assert found == code
+    assert f"{model} is neither bundled nor stored here" in err
+    assert "ConnectError" in err
 
 
 def test_the_length_may_be_left_to_the_engine(client: TestClient) -> None:
@@ -414,7 +453,7 @@ def test_a_hub_that_refuses_connections_is_said(monkeypatch: pytest.MonkeyPatch)
     assert "bundled" in out.splitlines()[0]
     assert "the Hub gave no usable response" in out
     code, out, err = _run("plan", "nobody/nothing", "--gpu", "h100")
-    assert (code, out) == (2, "")
+    assert (code, out) == (7, "")
     assert "The Hub could not be reached" in err
     assert len(err.splitlines()) == 1
 
@@ -460,8 +499,8 @@ def test_prompts_longer_than_the_context_are_told_with_the_flags_that_take_them(
     """By hand: 128,000 tokens need 32 steps of 4,096, which are 3.2 times the 40,960 of the config."""
     line = shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --format table")
     _, told, _ = _run(*line, "--gpu", "h200,h100")
-    flags = next(each for each in told.splitlines() if each.startswith("'{"))
-    overrides = json.loads(shlex.split(flags)[0].rstrip(","))
+    flags = next(each for each in told.splitlines() if "'{" in each)
+    overrides = json.loads(shlex.split(flags[flags.index("'{") :])[0].rstrip(","))
     code, out, _ = _run(
         *shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --gpu h200 --max-model-len 131072"),
         "--hf-overrides",

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 from service.application.errors import InvalidRequest
 from service.application.measurements_ndjson import read_lines
 from service.application.schemas.base import Input
 from service.cli.bad_input import option_name
+from service.cli.main import cli
 from tests.api.plan_bodies import GEMMA, with_serve
 from tests.api.test_problems import BAD_QUESTIONS
 
@@ -136,3 +138,18 @@ def test_a_line_that_is_no_measurement_is_described(line: bytes, pointer: str, d
     assert fault.pointer.startswith(pointer)
     assert fault.detail.startswith(detail)
     assert not any(each in fault.detail for each in PYDANTIC)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["serve", "--port", "abc"], "'--port': must be a whole number (got 'abc')"),
+        (["token", "create", "--days", "x"], "'--days': must be a number (got 'x')"),
+        (["plan", "--format", "yaml"], "'--format': 'yaml' is not one of 'json', 'table'"),
+    ],
+)
+def test_a_bad_option_is_refused_in_the_same_words(line: list[str], words: str) -> None:
+    found = CliRunner().invoke(cli, line)
+    assert found.exit_code == 2
+    assert words in found.stderr
+    assert not any(each in found.stderr for each in PYDANTIC)

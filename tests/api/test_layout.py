@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from service.cli.bad_input import option_name
 from service.cli.main import cli
 from tests.api.plan_bodies import LLAMA_CONFIG
 
+TAKE_VALUES = {
+    "--hf-overrides", "--max-model-len", "--gpu-memory-utilization", "--max-num-batched-tokens",
+    "--max-num-seqs", "--tensor-parallel-size", "--pipeline-parallel-size", "--cpu-offload-gb",
+    "--quantization", "--kv-cache-dtype", "--decode-context-parallel-size", "checkpoint",
+}  # fmt: skip
 QUESTIONS = [
     "plan google/gemma-3-27b-it --gpu rtx-4090-24gb",
     "plan google/gemma-4-31B-it --gpu rtx-3090-24gb --tensor-parallel-size 2",
@@ -33,10 +39,29 @@ def text(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_lines_fit_the_terminal(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands and lines of the engine's log are not broken; a long address or a JSON object cannot be."""
+    """Commands and lines of the engine's log are not broken; a long address or a JSON object cannot be.
+
+    An object stands on one line with its option, so that both can be copied into a command.
+    """
     for line in text(question, width, monkeypatch):
-        whole = line.startswith(("vllm serve", "  log: ")) or "://" in line or len(line.split()) == 1
-        assert whole or len(line) <= width, line
+        words = line.split()
+        whole = line.startswith(("vllm serve", "  log: ")) or "://" in line or len(words) == 1
+        option = len(words) == 2 and words[0].startswith("--") and words[1].startswith("'{")
+        assert whole or option or len(line) <= width, line
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_option_is_parted_from_its_value(
+    question: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that ends in an option which takes a value cannot be copied into a command."""
+    parted = [
+        (line, following)
+        for line, following in pairwise(text(question, width, monkeypatch))
+        if line.split() and line.split()[-1] in TAKE_VALUES and following.startswith(" ")
+    ]
+    assert parted == []
 
 
 def test_a_refusal_that_all_gpus_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +86,30 @@ def test_cache_dtypes_that_nobody_asked_for_are_one_line(monkeypatch: pytest.Mon
     assert not any("AttentionSelectorConfig" in line for line in lines)
     every = text("plan google/gemma-3-27b-it --gpu rtx-4090-24gb --all", 110, monkeypatch)
     assert any("AttentionSelectorConfig" in line for line in every)
+
+
+def test_words_that_differ_in_their_numbers_alone_are_whole_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    question, words = "plan Qwen/Qwen3-VL-8B-Instruct --gpu l4", "To serve at least one request"
+    short, every = (" ".join(text(f"{question}{more}", 110, monkeypatch)) for more in ("", " --all"))
+
+    assert short.count(words) == 1
+    assert every.count(words) > 5
+    for dtype in ("nvfp4", "turboquant_k8v4", "int4_per_token_head"):
+        assert f"TP 1: {dtype}: 0.86 GiB of cache are too few" in short
+
+
+def test_a_plan_names_quantized_checkpoints_with_their_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qwen3-32B: 31.2 billion elements in linear layers, 2 x 0.78 of 16 bits in the vocabulary."""
+    words = " ".join(" ".join(text("plan Qwen/Qwen3-32B --gpu h100", 110, monkeypatch)).split())
+    size = (31_205_621_760 + 2 * 2 * 151_936 * 5120) / 2**30
+
+    assert f"Quantized checkpoints: Qwen/Qwen3-32B-FP8 (about {size:.0f} GiB of weights), " in words
+    fixed = text("check Qwen/Qwen3-32B --gpu l40s", 200, monkeypatch)
+    fixes = [line.strip() for line in fixed if line.startswith("  Fix: checkpoint")]
+    assert fixes[0].startswith(
+        "Fix: checkpoint Qwen/Qwen3-32B-FP8 (about 32 GiB of weights) --max-model-len "
+    )
+    assert fixes[1].startswith("Fix: checkpoint Qwen/Qwen3-32B-AWQ (about 18 GiB of weights): ")
 
 
 def test_an_asked_cache_dtype_is_refused_in_full(monkeypatch: pytest.MonkeyPatch) -> None:

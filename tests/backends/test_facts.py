@@ -67,6 +67,10 @@ def with_dtype(request: AttentionRequest, kv_cache_dtype: str) -> AttentionReque
         ("0.24.0", "8.6", "int8_per_token_head", "TRITON_ATTN"),  # the SM89 gate looks at the fp8 prefix
         ("0.25.0", "9.0", "int4_per_token_head", "TRITON_ATTN"),
         ("0.20.0", "9.0", "turboquant_4bit_nc", "TURBOQUANT"),
+        ("0.31.0", "10.0", "nvfp4", "FLASHINFER"),
+        # flashinfer.py of 0.32.0, _nvfp4_kv_on_fa2: families 8.x, 9.x and 12.x read it by FA2.
+        ("0.32.0", "8.0", "nvfp4", "FLASHINFER"),
+        ("0.32.0", "9.0", "nvfp4", "FLASHINFER"),
         ("0.32.0", "12.0", "nvfp4", "FLASHINFER"),
     ],
 )
@@ -144,6 +148,12 @@ def test_some_layers_are_accepted_and_fail_when_run(release: str, kv_cache_dtype
     backend = select_backend(with_dtype(LLAMA, kv_cache_dtype), Version(release), capability("9.0"))
     assert backend.failure_when_run is not None
     assert (backend.failure_when_run.type, backend.failure_when_run.message) == ("ValueError", message)
+
+
+@pytest.mark.parametrize("gpu", ["8.0", "9.0", "12.0"])
+def test_an_nvfp4_cache_is_for_blackwell_alone_up_to_0_31(gpu: str) -> None:
+    with pytest.raises(EngineRefusal):
+        select_backend(with_dtype(LLAMA, "nvfp4"), Version("0.31.0"), capability(gpu))
 
 
 @pytest.mark.parametrize("kv_cache_dtype", ["auto", "fp8", "fp8_e4m3"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import httpx2
 import pytest
 
+from service.hub.credential import callers_own
 from service.hub.errors import (
     ConfigNotJson,
     HubError,
@@ -186,3 +187,32 @@ async def test_an_unknown_model_comes_with_ids_spelt_alike(offline: bool) -> Non
     with pytest.raises(ModelNotFound) as refusal:
         await stage.source.resolve("Qwen/Qwen3.6-35B-A33B")
     assert refusal.value.nearest[0] == BUNDLED
+
+
+@pytest.mark.parametrize(("asked", "near"), [("Qwen/Qwen3.6-35B-A33B", BUNDLED), (f"{MODEL}B", MODEL)])
+async def test_an_outage_says_what_is_bundled_and_stored_too(asked: str, near: str) -> None:
+    stage = Stage()
+    await stage.source.resolve(MODEL)
+    stage.cut_off()
+    with pytest.raises(HubUnreachable) as outage:
+        await stage.source.resolve(asked)
+    assert outage.value.nearest[0] == near
+    assert "ConnectError" in str(outage.value)
+    assert f"{asked} is neither bundled nor stored here; the nearest are {near}" in str(outage.value)
+
+
+async def test_an_outage_says_nothing_of_a_bundled_model_at_another_commit() -> None:
+    stage = Stage()
+    stage.cut_off()
+    with pytest.raises(HubUnreachable) as outage:
+        await stage.source.resolve(BUNDLED, OTHER_COMMIT)
+    assert "neither bundled" not in str(outage.value)
+
+
+async def test_a_caller_is_told_no_model_that_another_stored() -> None:
+    stage = Stage()
+    await stage.source.on_behalf_of(callers_own("hf_other")).resolve(MODEL)
+    stage.cut_off()
+    with pytest.raises(HubUnreachable) as outage:
+        await stage.source.resolve(f"{MODEL}B")
+    assert MODEL not in outage.value.nearest

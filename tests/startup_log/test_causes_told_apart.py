@@ -64,6 +64,24 @@ def ending(text: str) -> Diagnosis:
         ("collect2: error: ld returned 1 exit status", "toolchain_missing"),
         # An exception of a package that no index has, by what it is about; LMCache/LMCache#412
         ("AssertionError: Only FlashAttention backend is supported for now.", "no_attention_backend"),
+        # vllm-project/vllm#29138: what an attribute of nothing is about
+        (
+            "AttributeError: 'NoneType' object has no attribute 'use_mxfp4_w4a16'",
+            "quantization_not_supported",
+        ),
+        # vLLM 0.22.1, v1/core/sched/scheduler.py; vllm-project/vllm#45407
+        ("AssertionError: External KV connector is not verified yet", "kv_connector_failed"),
+        # pydantic's and json's own words: vllm-project/vllm#26161; the engine's: #15508 and #12867
+        (
+            "  Value error, Expecting value: line 1 column 1 (char 0) [type=value_error]",
+            "model_config_not_read",
+        ),
+        ("ValueError: Block size must be a multiple of 16.", "no_attention_backend"),
+        ("Use local model ERROR, Use `repo_type` argument if needed.", "model_not_found"),
+        # Ray 2, _private/memory_monitor.py; MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#2
+        ("ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node", "out_of_host_memory"),
+        # vLLM 0.10.2 to 0.33.0, v1/attention/backends/flash_attn.py; vllm-project/vllm#22331
+        ("AssertionError: Sinks are only supported in FlashAttention 3 (4090)", "no_attention_backend"),
         # kserve/kserve#3946: the form of TORCH_INTERNAL_ASSERT, c10/util/Exception.h, in a sentence
         (
             'It fails: `r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":844`',

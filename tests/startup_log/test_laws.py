@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.startup_log.lines import MAX_CHARACTERS
+from service.startup_log.lines import MAX_CHARACTERS, read_lines
 from service.startup_log.log import read_log
 from tests.startup_log.hostile import SENTENCES, UNITS, hostile_log
 
@@ -95,3 +95,11 @@ def test_a_command_on_many_lines_costs_no_more_than_its_length(unit: str) -> Non
 def test_a_command_on_many_lines_is_read() -> None:
     log = read_log("$ vllm serve org/name \\\n" + "  --max-num-seqs 8 \\\n" * 200 + "  --max-model-len 4096")
     assert (log.model, log.flags) == ("org/name", {"max_num_seqs": 8, "max_model_len": 4096})
+
+
+def test_repeated_lines_are_read_as_they_stand() -> None:
+    log = read_lines("a: 1\nINFO 01-01 10:00:00 [b.py:2] c\na: 1\nINFO 01-01 10:00:00 [b.py:2] c\n")
+
+    assert [line.number for line in log] == [1, 2, 3, 4]
+    assert (log[0].text, log[1].origin, log[1].level) == (log[2].text, log[3].origin, log[3].level)
+    assert (log[1].text, log[1].time) == ("c", "01-01 10:00:00")

@@ -116,3 +116,11 @@ def test_a_time_may_have_the_year_and_thousandths() -> None:
     (read,) = read_lines("INFO 2025-11-07 17:18:06.633 backends.py:459] Dynamo: 6.11 s")
 
     assert (read.level, read.time) == ("INFO", "11-07 17:18:06")
+
+
+def test_a_heading_is_no_log_line() -> None:
+    """The form of vllm-project/vllm#15508, whose title quotes two messages."""
+    line = read_lines("# Block size must be a multiple of 16. [core_client.py:269] Got fatal signal")[0]
+
+    assert line.origin is None
+    assert "Block size" in line.text

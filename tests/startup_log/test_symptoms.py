@@ -50,6 +50,22 @@ TITLES = [
     ("FLASHINFER fails for Gemma 4, its head_size is not supported", "no_attention_backend"),
     ("OOM error when loading LoRA adapters", "out_of_memory"),
     ("GPU memory accounting issue with multiple vLLM instances", "memory_taken_by_others"),
+    # vllm-project/vllm#31782, #25241, #28098, #35720 and docker/model-runner#611.
+    ("**NVFP4-quantized** MoE models (llm-compressor) fail to initialize", "quantization_not_supported"),
+    ("BF16 and INT8 dtype mismatch when a quantized model runs", "tensors_do_not_fit"),
+    ("kv cache fp8 crash on sm<89", "fp8_cache_on_old_gpu"),
+    ("all-minilm fails to load without --runner pooling", "spec_or_feature_unsupported"),
+    # vllm-project/vllm#46480, #21713, #34016 and #19139; vllm-project/llm-compressor#996.
+    ("draft crashes with AssertionError in unify_kv_cache_spec_page_size", "page_sizes_differ"),
+    ("it throws miss some weight, but the model has no such weights", "weights_do_not_fit_the_class"),
+    ("crashes when the weights are loaded directly from S3", "object_storage_refused"),
+    ("Error when loading a model merged after training", "weights_do_not_fit_the_class"),
+    ("W8A8 model can't be load by vllm", "quantization_not_supported"),
+    # gpustack/gpustack#2259, vllm-project/vllm#11762, #36279 and flagos-ai/vllm-plugin-FL#471.
+    ("The schedule does not meet that it is divisible by the attention heads", "heads_do_not_divide"),
+    ("Failed to apply Qwen2VLProcessor when serving a fine model", "multimodal_input_not_processed"),
+    ("cpu offload fails with AssertionError on Windows", "platform_not_supported"),
+    ("dummy \u8f93\u5165 shape \u4e0d\u5339\u914d\u5bfc\u81f4\u5d29\u6e83", "tensors_do_not_fit"),
     # Devices, memory, processes.
     ("no kernel image for RTX 5090 with vllm 0.8.2", "no_kernels_for_this_gpu"),
     ("[Bug]: CUDA OOM when serving Qwen3-32B with gpu_memory_utilization=0.9", "out_of_memory"),
@@ -100,6 +116,15 @@ def test_a_title_names_its_cause(title: str, cause: str | tuple[str, ...], form:
     assert failure is not None
     assert failure.cause is not None
     assert failure.cause.name in cause if isinstance(cause, tuple) else failure.cause.name == cause
+
+
+def test_a_heading_is_one_sentence() -> None:
+    """The form of vllm-project/vllm#25241."""
+    failure = read_log("# How to make a w4a8 checkpoint. I made one. But it does not work\n").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "quantization_not_supported"
 
 
 @pytest.mark.parametrize("text", QUIET)

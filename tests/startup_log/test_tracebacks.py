@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.explanation.wanted_lines import BELOW, wanted_lines
+from service.explanation.wanted_lines import ABOVE, BELOW, wanted_lines
 from service.startup_log.lines import read_lines
 from service.startup_log.log import read_log
 from service.startup_log.tracebacks import Frame, frame_of
@@ -115,3 +115,53 @@ def test_what_explains_an_exception_below_it_is_none() -> None:
 
     assert failure is not None
     assert failure.type == "Unsupported"
+
+
+def test_a_box_that_is_cut_off_shows_its_frames() -> None:
+    """Lines of vllm-project/vllm#490."""
+    failure = read_log(
+        "\u256d\u2500\u2500 Traceback (most recent call last) \u2500\u2500\u256e\n"
+        "\u2502 /workdir/vllm/vllm/transformers_utils/tokenizer.py:36 in get_tokenizer      \u2502\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "tokenizer_not_loaded"
+
+
+def test_a_wrapper_below_its_frames_is_no_text_that_was_cut() -> None:
+    """Lines of vllm-project/llm-compressor#996."""
+    failure = read_log(
+        '  File "/opt/vllm/entrypoints/openai/api_server.py", line 223, in build_async_engine_client\n'
+        "    raise RuntimeError(\n"
+        "RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is None
+    assert failure.message.startswith("RuntimeError: Engine process failed to start")
+    assert wanted_lines(failure) == ABOVE
+
+
+@pytest.mark.parametrize(
+    ("frame", "source", "cause"),
+    [
+        # What the source calls: vllm-project/vllm#21454; a check alone: netease-youdao/QAnything#128.
+        (
+            "vllm/v1/worker/gpu_model_runner.py|__init__",
+            "a, b = compute_encoder_budget(",
+            "multimodal_input_not_processed",
+        ),
+        ("vllm/worker/worker.py|_check_if_gpu_supports_dtype", "", "dtype_not_on_this_gpu"),
+        ("vllm/v1/kv_offload/worker/worker.py|transfer_async", "", "kv_connector_failed"),
+        ("vllm/v1/engine/core.py|__init__", "super().__init__(", None),
+    ],
+)
+def test_calls_of_a_cut_traceback_show_what_failed(frame: str, source: str, cause: str | None) -> None:
+    path, function = frame.split("|")
+    failure = read_log(
+        f'Traceback (most recent call last):\n  File "/opt/{path}", line 1, in {function}\n    {source}\n'
+    ).failure
+
+    assert failure is not None
+    assert (failure.cause.name if failure.cause else None) == cause

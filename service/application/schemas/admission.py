@@ -64,13 +64,15 @@ class AdmissionAnswer(Output):
     """How many requests of the workload run at once."""
 
     admitted_at_once: int = Field(
-        description="Requests of the workload that are admitted, each after the prompt of the one before "
-        "was processed"
+        description="Requests of the workload that one engine admits, each after the prompt of the one "
+        "before was processed. Every data parallel rank of every replica is an engine with a cache of its own"
     )
     completed_without_preemption: int = Field(
-        description="Requests that run together to their end without one of them being preempted"
+        description="Requests that one engine runs together to their end without one of them being preempted"
     )
-    waits_for: Waiting = Field(description="What the next request of the workload waits for")
+    waits_for: Waiting = Field(
+        description="What the next request of an engine's part of the workload waits for"
+    )
     explanation: Annotated[str | SkipJsonSchema[None], In("cache")] = optional(
         "The counts and what they mean, in sentences. Left out unless `include` has `cache`"
     )

@@ -52,6 +52,12 @@ class Output(BaseModel):
     """Members that are read before the others: texts are numbered in that order."""
 
 
+SURVEYED: Final = "Left out where the request names no GPU type, unless `include` has `candidates`"
+"""When members that follow from others are left out."""
+SURVEYED_TERM: Final = "Left out where the request names no GPU type, unless `include` has `memory`"
+SURVEYED_LAYOUT: Final = "Left out where the request names no GPU type, unless `include` has `cache`"
+
+
 def optional(description: str) -> Any:  # noqa: ANN401 - as pydantic.Field, a default for a member of any type
     """Return the default of a member that answers leave out where it is ``None``."""
     return Field(

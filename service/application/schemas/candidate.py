@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from service.advisor.concurrency_curve import CurvePoint, concurrency_curve
+from service.advisor.lever_costs import LeverCost
 from service.advisor.plan_types import Candidate
 from service.advisor.verdict import Verdict
 from service.application.schemas.admission import AdmissionAnswer
@@ -15,6 +16,7 @@ from service.application.schemas.members import From, In, SaidOnce
 from service.application.schemas.memory import MemoryAnswer
 from service.application.schemas.refusal import ErrorAnswer
 from service.application.schemas.speed import CostAnswer, SpeedAnswer
+from service.engines.cache_quality import Published
 
 
 class QualityAnswer(Output):
@@ -203,8 +205,9 @@ class LeverAnswer(Output):
         "patch"
     )
     checkpoint: str | None = Field(
-        description="Id of the quantized checkpoint of the model that the change is to, planned from the "
-        "layout that its name stands for; null where the change is not a checkpoint"
+        description="Id of the quantized checkpoint of the model that the change is to, planned from its "
+        "config where that is bundled, else from the layout that its name stands for; null where the change "
+        "is not a checkpoint"
     )
     verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
     tokens: int = Field(
@@ -227,3 +230,21 @@ class LeverAnswer(Output):
         "null without a workload"
     )
     cost: str = Field(description="What the change costs, in words; empty where nothing is known")
+    costs: list[LeverCost] = Field(
+        description="The same in one word group each, the heaviest first: `free`; `media` (images, video and "
+        "audio); `prefill` (later first tokens); `accuracy`, `much_accuracy`; `speed`; `start_time`; "
+        "`requests` (fewer at once, or shorter ones); `gpus`; `release`; `build` (from source); `risk` "
+        "(memory may run out, or the start is uncertain)"
+    )
+    published: Published = Field(
+        description="What stands behind the published loss of accuracy: `figures` of several models, "
+        "those of `one_model`, the account of a `vendor`, or `nothing`"
+    )
+    part: float = Field(
+        description="What it adds, as a part of what the candidate has: 1 doubles it. In requests of the "
+        "workload where there is one, else in requests of the maximum length. Changes below 0.05 are last"
+    )
+    weight_bytes: int | None = Field(
+        description="Bytes of the weights of `checkpoint`: of its files where these are known, else computed "
+        "from the layout that its name stands for; null where `checkpoint` is"
+    )

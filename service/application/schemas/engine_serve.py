@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from service.llama_cpp.cache_types import CACHE_TYPES
 from service.llama_cpp.llama_weights import DEFAULT_QUANTIZATION, bits_by_quantization
 from service.llama_cpp.server_flags import FlashAttention, ServerFlags, SplitMode
-from service.nearest_names import nearest, quoted
+from service.nearest_names import few_of, nearest, quoted
 from service.sglang.server_args import CACHE_BITS as SGLANG_TYPES
 from service.sglang.server_args import SglangArgs
 from service.tensorrt_llm.llm_args import CACHE_BITS as TENSORRT_TYPES
@@ -145,9 +145,10 @@ class LlamaServeInput(EngineServeInput):
     def _known_quantization(self) -> "LlamaServeInput":
         known = bits_by_quantization()
         if self.quant.upper() not in known:
-            near = ", ".join(nearest(self.quant.upper(), known) or known)
+            alike = nearest(self.quant.upper(), known)
+            words = few_of(alike, tuple(known), "`llama-quantize --help` lists all")
             raise PydanticCustomError(
-                "unknown_quantization", f"{quoted(self.quant)} is no quantization: {near}"
+                "unknown_quantization", f"{quoted(self.quant)} is no quantization; {words}"
             )
         return self
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.application.schemas.base import Output, optional
+from service.application.schemas.base import SURVEYED_LAYOUT, Output, optional
 from service.application.schemas.members import In
 
 
@@ -30,10 +30,14 @@ class GroupAnswer(Output):
 class KvCacheAnswer(Output):
     """What the engine makes of the cache memory."""
 
-    available_bytes: int = Field(description="Bytes of cache of the rank that has the least")
-    num_blocks: int = Field(description="Blocks of the pool, after any override")
-    bytes_per_block: int = Field(
-        description="Bytes that one block takes over all layers of a rank of the first pipeline stage"
+    available_bytes: Annotated[int | SkipJsonSchema[None], In("layout")] = optional(
+        f"Bytes of cache of the rank that has the least. {SURVEYED_LAYOUT}"
+    )
+    num_blocks: Annotated[int | SkipJsonSchema[None], In("layout")] = optional(
+        f"Blocks of the pool, after any override. {SURVEYED_LAYOUT}"
+    )
+    bytes_per_block: Annotated[int | SkipJsonSchema[None], In("layout")] = optional(
+        f"Bytes that one block takes over all layers of a rank of the first pipeline stage. {SURVEYED_LAYOUT}"
     )
     tokens: int = Field(
         description="Tokens that the release logs as the size of its cache; releases count them in "
@@ -44,8 +48,8 @@ class KvCacheAnswer(Output):
         description="Tokens of the longest request that the engine accepts: what `max_model_len` says or, "
         "where it is -1 or `auto`, what the engine fits to the memory"
     )
-    estimated_max_model_len: int = Field(
-        description="Tokens of the longest request that fits into the cache, at most `max_model_len`"
+    estimated_max_model_len: Annotated[int | SkipJsonSchema[None], In("layout")] = optional(
+        f"Tokens of the longest request that fits into the cache, at most `max_model_len`. {SURVEYED_LAYOUT}"
     )
     log_lines: Annotated[list[str] | SkipJsonSchema[None], In("cache")] = optional(
         "The lines that the release logs about its cache, word for word. Left out unless `include` has "

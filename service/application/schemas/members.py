@@ -25,7 +25,7 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """The member is in the answer where the request includes a part, which is a field of ``Parts``."""
+    """The member is in the answer where the request has a part, which is a field or property of ``Parts``."""
 
     part: str
 

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.application.schemas.base import Output, optional
+from service.application.schemas.base import SURVEYED_TERM, Output, optional
 from service.application.schemas.members import In, Numbered
 from service.memory.budget_types import Basis, Level
 
@@ -110,23 +110,25 @@ class MemoryAnswer(Output):
         "weights",
     )
 
-    total: EstimateAnswer = Field(description="Total memory of the GPU, as CUDA reports it")
-    requested: EstimateAnswer = Field(
-        description="The share of the total that `gpu_memory_utilization` grants to the engine"
+    total: Annotated[EstimateAnswer | SkipJsonSchema[None], In("terms")] = optional(
+        f"Total memory of the GPU, as CUDA reports it: `gpu.memory_bytes`. {SURVEYED_TERM}"
+    )
+    requested: Annotated[EstimateAnswer | SkipJsonSchema[None], In("terms")] = optional(
+        f"The share of the total that `gpu_memory_utilization` grants to the engine. {SURVEYED_TERM}"
     )
     weights: WeightsAnswer = Field(description="Weights of the rank that holds the most of them")
-    activation: EstimateAnswer = Field(
-        description="Peak of activations in the profile run, in which the engine runs its largest step"
+    activation: Annotated[EstimateAnswer | SkipJsonSchema[None], In("terms")] = optional(
+        f"Peak of activations in the profile run, in which the engine runs its largest step. {SURVEYED_TERM}"
     )
-    non_torch: EstimateAnswer = Field(
-        description="Memory that PyTorch does not allocate: CUDA context, NCCL, libraries"
+    non_torch: Annotated[EstimateAnswer | SkipJsonSchema[None], In("terms")] = optional(
+        f"Memory that PyTorch does not allocate: CUDA context, NCCL, libraries. {SURVEYED_TERM}"
     )
-    cuda_graphs: EstimateAnswer = Field(
-        description="Set aside for CUDA graphs before the cache is sized; 0 in releases that set nothing "
-        "aside"
+    cuda_graphs: Annotated[EstimateAnswer | SkipJsonSchema[None], In("terms")] = optional(
+        "Set aside for CUDA graphs before the cache is sized; 0 in releases that set nothing aside. "
+        f"{SURVEYED_TERM}"
     )
-    captured_graphs: EstimateAnswer = Field(
-        description="What CUDA graphs take once they are captured, after the cache was allocated"
+    captured_graphs: Annotated[EstimateAnswer | SkipJsonSchema[None], In("terms")] = optional(
+        f"What CUDA graphs take once they are captured, after the cache was allocated. {SURVEYED_TERM}"
     )
     available_kv: AvailableAnswer = Field(
         description="What is left for the KV cache; negative where the other terms exceed the request"

@@ -66,6 +66,29 @@ class ExplainedModel(ModelAnswer):
         )
 
 
+class ModelVariantAnswer(Output):
+    """A published checkpoint of a bundled model with quantized weights."""
+
+    id: str = Field(description="Id of the checkpoint")
+    format: str = Field(
+        description="What the end of its name says of its weights, such as `awq` or `fp8-dynamic`; empty "
+        "where it says nothing"
+    )
+    quantization: str | None = Field(
+        description="Method of its weights, by the engine's name; null where its name tells none"
+    )
+    weight_bytes: int | None = Field(description="Bytes of all its weights; null where nothing tells it")
+    is_computed: bool = Field(
+        description="Whether the bytes are computed from a config, to a few percent; otherwise they are "
+        "those of its files"
+    )
+    is_bundled: bool = Field(
+        description="Whether its own config is bundled, so that it is planned without the Hub; otherwise the "
+        "layout that its name stands for is taken"
+    )
+    source: str | None = Field(description="Where it is named publicly; null where its config is bundled")
+
+
 class BundledModelAnswer(Output):
     """A bundled model, in short."""
 
@@ -85,6 +108,14 @@ class BundledModelAnswer(Output):
     )
     siblings: list[str] = Field(
         description="Ids of bundled quantized checkpoints of the same model, by their names"
+    )
+    weight_bytes: int | None = Field(
+        description="Bytes of all its weights: of its files where these are known, else computed from the "
+        "config; null where neither is known"
+    )
+    variants: list[ModelVariantAnswer] = Field(
+        description="Published quantized checkpoints of the same model, bundled or not, the least published "
+        "loss of accuracy first"
     )
     unmodelled: str | None = Field(description="Why it cannot be planned; null where it can")
 

@@ -22,6 +22,23 @@ class Parts:
     """How many requests of which length run at once."""
     gpu: bool = False
     """Everything that is known about the GPU type."""
+    survey: bool = False
+    """The request names no GPU type: each is answered in short, without what follows from other members."""
+
+    @property
+    def derived(self) -> bool:
+        """What follows from other members."""
+        return not self.survey
+
+    @property
+    def terms(self) -> bool:
+        """Every memory term, and not only weights and cache."""
+        return self.memory or not self.survey
+
+    @property
+    def layout(self) -> bool:
+        """Bytes and blocks of the cache."""
+        return self.cache or not self.survey
 
     @classmethod
     def of(cls, include: Collection[str]) -> Self:

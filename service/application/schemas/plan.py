@@ -1,7 +1,7 @@
 """The answer to a plan: one shape for one GPU type and for all of them.
 
-Members that few callers read are left out unless the request includes their part. No member has another form
-or place because of the number of GPU types.
+Members that few callers read are left out unless the request includes their part, and where it names no GPU
+type, those that follow from others. No member has another form or place because of the number of GPU types.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import FEW_GPUS
 from service.advisor.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.verdict import Verdict
-from service.application.schemas.base import Output, optional
+from service.application.schemas.base import SURVEYED, Output, optional
 from service.application.schemas.candidate import CandidateAnswer, LeverAnswer, own_warnings
 from service.application.schemas.command import CommandAnswer, FlagsAnswer
 from service.application.schemas.hardware import GpuAnswer, PlannedGpuAnswer
@@ -80,14 +80,14 @@ class GpuPlanAnswer(Output):
     )
     reason: str = Field(
         description="Why the candidate is recommended, or why none is. Where more than four GPU types are "
-        "planned at once it leaves out what else could be done, and what `speed` says"
+        "planned at once it leaves out what else could be done, and what `kv_cache` and `speed` say"
     )
     step: Step | None = Field(
         description="The step of the order of advice that the recommended candidate takes, from the engine's "
         "defaults to what is tried last; null where none is recommended or nothing was searched"
     )
-    tried: Annotated[CandidateCountAnswer, From(_counted)] = Field(
-        description="Number of candidates planned, by verdict"
+    tried: Annotated[CandidateCountAnswer | SkipJsonSchema[None], In("derived"), From(_counted)] = optional(
+        f"Number of candidates planned, by verdict. {SURVEYED}"
     )
     candidates: Annotated[list[CandidateAnswer] | SkipJsonSchema[None], In("candidates")] = optional(
         "All candidates, best first; those that do not start come last. Left out unless `include` has "

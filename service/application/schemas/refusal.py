@@ -3,9 +3,10 @@
 from typing import Annotated
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from service.advisor.verdict import Verdict
-from service.application.schemas.base import Output
+from service.application.schemas.base import Output, optional
 from service.application.schemas.members import WholeOnce
 from service.engines.refusal import Stage
 
@@ -13,7 +14,9 @@ from service.engines.refusal import Stage
 class FixAnswer(Output):
     """A single change with which the same start was planned and does not fail."""
 
-    change: str = Field(description="The change in words: a flag with its value, a release or a patch")
+    change: str = Field(
+        description="The change in words: a flag with its value, a release, a patch or a checkpoint"
+    )
     words: str = Field(description="The same as `change`")
     verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
     tokens: int | None = Field(
@@ -23,6 +26,13 @@ class FixAnswer(Output):
         description="Requests of the maximum length that fit at once; null without a cache"
     )
     command: str = Field(description="The command that starts it")
+    checkpoint: str | SkipJsonSchema[None] = optional(
+        "Id of the checkpoint with quantized weights that the change is to. Left out where it is to none"
+    )
+    weight_bytes: int | SkipJsonSchema[None] = optional(
+        "Bytes of that checkpoint's weights: of its files where these are known, else computed from the "
+        "layout that its name stands for. Left out where `checkpoint` is"
+    )
 
 
 class ErrorAnswer(Output):

@@ -3,9 +3,10 @@
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
-from service.application.schemas.base import Output
-from service.application.schemas.members import Numbered
+from service.application.schemas.base import SURVEYED, Output, optional
+from service.application.schemas.members import In, Numbered
 from service.speed.prices import PriceKind
 from service.speed.step_time import Bound
 
@@ -42,19 +43,24 @@ class SpeedAnswer(Output):
     output_tokens_per_second: BetweenAnswer = Field(
         description="Output tokens per second of all running requests"
     )
-    per_request: BetweenAnswer = Field(description="Output tokens per second of one request")
-    requests_per_second: BetweenAnswer = Field(description="Requests that end per second")
-    ttft_floor_ms: Figure = Field(
-        description="Least milliseconds to the first token: the prompt alone at the peaks of the GPU. No "
-        "promise: requests that arrive together wait for each other's prompts"
+    per_request: Annotated[BetweenAnswer | SkipJsonSchema[None], In("derived")] = optional(
+        f"Output tokens per second of one request: 1000 / `tpot_ms`. {SURVEYED}"
+    )
+    requests_per_second: Annotated[BetweenAnswer | SkipJsonSchema[None], In("derived")] = optional(
+        "Requests that end per second: `output_tokens_per_second` by the output tokens of a request. "
+        f"{SURVEYED}"
+    )
+    ttft_floor_ms: Annotated[Figure | SkipJsonSchema[None], In("derived")] = optional(
+        "Least milliseconds to the first token: the prompt alone at the peaks of the GPU, as `ttft_ms.low`. "
+        f"No promise: requests that arrive together wait for each other's prompts. {SURVEYED}"
     )
     ttft_ms: BetweenAnswer = Field(
         description="Milliseconds to the first token from the floor on; `high` is what nine of ten "
         "measurements stay below, bursts included. Waiting to be admitted is not in it"
     )
-    floor_tpot_ms: Figure = Field(
-        description="No step is faster: bytes by the peak of the memory, or operations by that of the tensor "
-        "cores"
+    floor_tpot_ms: Annotated[Figure | SkipJsonSchema[None], In("derived")] = optional(
+        "No step is faster: bytes by the peak of the memory, or operations by that of the tensor cores. "
+        f"{SURVEYED}"
     )
     bound: Bound = Field(description="What takes most of the time of a step")
     basis: str = Field(

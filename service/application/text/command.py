@@ -1,9 +1,9 @@
 """Writes what became of a command's flags as text."""
 
 from collections.abc import Iterable, Iterator
-from textwrap import wrap
 from typing import Final
 
+from service.application.text.layout import folded
 from service.launch_command.command_reading import CommandReading
 
 MOST_NAMES: Final = 12
@@ -36,4 +36,4 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return wrap(text, width, subsequent_indent="  ")
+    return [*folded(text, width, deeper="  ")]

@@ -1,20 +1,18 @@
 """Writes several GPU types as a table, one line each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import inf
 from typing import Final
 
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan
-from service.advisor.service_level import Service, service_of
+from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_words import number
-from service.advisor.verdict import Verdict
+from service.application.text.in_short import in_short
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words, weights_words
-from service.engines.refusal import Stage
-from service.memory.budget_types import MemoryBudget
-from service.units import gib_amount, gib_text
+from service.units import gib_text
 
 SIZES, SHORT_SIZES = "GPUs (TP x PP x DP)", "GPUs"
 COLUMNS: Final = (
@@ -91,7 +89,7 @@ def _row(plan: GpuPlan, workload: Workload | None, width: int) -> dict[str, str]
         "KV GiB": gib_text(best.memory.available_kv.bytes)
         if best.memory and not best.caches_nothing
         else "-",
-        "why": why(best),
+        "why": in_short(best),
     }
 
 
@@ -131,9 +129,9 @@ def _served(candidate: Candidate, workload: Workload) -> str:
         case Service.WHOLE:
             return f"all {wanted:,}"
         case Service.INTERRUPTED:
-            return f"{admission.completed_without_preemption:,} of {wanted:,} finish"
+            return f"{completed_of(candidate):,} of {wanted:,} finish"
         case _:
-            return f"{admission.admitted_at_once:,} of {wanted:,} run"
+            return f"{admission.admitted_at_once * candidate.engines:,} of {wanted:,} run"
 
 
 def _speed(candidate: Candidate) -> str:
@@ -145,35 +143,3 @@ def _cost(candidate: Candidate) -> str:
     """Return the US dollars for a million output tokens."""
     cost = candidate.cost
     return "" if cost is None else f"~{number(cost.usd_per_million_output_tokens.middle)}"
-
-
-def why(candidate: Candidate) -> str:
-    """Return in a few words why a candidate does not start or may not; empty where it starts."""
-    if candidate.verdict is Verdict.STARTS:
-        return ""
-    error, memory = candidate.error, candidate.memory
-    if memory is not None and (error is None or error.stage is Stage.MEMORY):
-        words = _short_of_memory(candidate, memory)
-    elif error is not None and error.stage is Stage.BACKEND and error.detail:
-        words = error.detail  # the engine's own words begin with everything that it asked for
-    else:
-        words = _doubt(candidate.doubts) if error is None else error.message or error.type
-    return " ".join(words.split())
-
-
-def _short_of_memory(candidate: Candidate, memory: MemoryBudget) -> str:
-    """Say what there is too much or too little of; where a start may succeed, what the cache may get."""
-    error, available = candidate.error, memory.available_kv
-    if memory.weights.low > memory.total.high:
-        return f"{gib_text(memory.weights.bytes)} GiB of weights on one GPU"
-    if error is not None and available.bytes < 0:
-        return f"{gib_text(-available.bytes)} GiB too little"
-    if error is not None:
-        return f"{gib_text(available.bytes)} GiB of cache are too few"
-    if available.low != available.high:
-        return f"{gib_amount(available.low)} to {gib_amount(available.high)} GiB of cache"
-    return _doubt(candidate.doubts)
-
-
-def _doubt(doubts: Sequence[str]) -> str:
-    return doubts[0] if doubts else ""

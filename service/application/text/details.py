@@ -1,14 +1,16 @@
-"""Writes one candidate in full, what single changes give, and why others do not start."""
+"""Writes one candidate in full, and why others do not start."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from textwrap import wrap
 from typing import Final
 
 from service.advisor.concurrency_curve import concurrency_curve
-from service.advisor.plan_types import Candidate, Lever
+from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Refusal
 from service.advisor.verdict import Verdict
+from service.application.text.in_short import in_short
+from service.application.text.layout import folded
 from service.application.text.words import change_words, indented, sizes, weights_words
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
@@ -17,6 +19,7 @@ from service.units import gib_amount, gib_text
 
 SHORTEST_IN_TEXT: Final = 1024
 """Tokens of the shortest requests that a text names; each further length is twice the one before."""
+NUMBERS: Final = re.compile(r"[\d.,]+", re.ASCII)
 LONGEST_IN_TEXT: Final = 1 << 14
 """How many times the shortest the longest is."""
 
@@ -115,46 +118,40 @@ def curve_lines(best: Candidate) -> Iterator[str]:
         yield f"  {point.tokens:>9,} tokens {point.requests:>7,}{interval}"
 
 
-def lever_lines(levers: Sequence[Lever], width: int) -> Iterator[str]:
-    """Yield one line for each single change: what it gives, and what it costs."""
-    if levers:
-        yield ""
-        yield from wrap(
-            "Single changes, the least published loss of quality first; of equal loss by gain: requests of "
-            "the workload where there is one, then concurrency.",
-            width,
-        )
-    for lever in levers:
-        yield from indented(f"{lever.change}: {_gain_words(lever)}; {lever.cost}", width)
+def refusal_lines(candidates: Iterable[Candidate], width: int, *, every: bool = False) -> Iterator[str]:
+    """Yield in the engine's own words why candidates do not start, or might not, each reason once.
 
-
-def _gain_words(lever: Lever) -> str:
-    words = [f"tokens {lever.tokens:+,}", f"concurrency {lever.max_concurrency:+.2f}x"]
-    if lever.completed_without_preemption is not None:
-        words.append(f"requests without preemption {lever.completed_without_preemption:+,}")
-    freed = gib_text(lever.available_bytes)
-    words.append("memory unchanged" if float(freed) == 0 else f"cache memory {float(freed):+.2f} GiB")
-    return ", ".join(words)
-
-
-def refusal_lines(candidates: Iterable[Candidate], width: int) -> Iterator[str]:
-    """Yield in the engine's own words why candidates do not start, or might not, each reason once."""
+    Words that differ from earlier ones in their numbers alone are said in short, unless ``every`` is set.
+    """
     reasons: dict[tuple[str, ...], list[Candidate]] = {}
     for candidate in candidates:
         if candidate.error is not None:
             key = (candidate.verdict, *refused_lines(candidate.error, width))
             reasons.setdefault(key, []).append(candidate)
+    kinds = set()
     for (verdict, *words), refused in reasons.items():
-        yield ""
         doubt = "Does not" if verdict == Verdict.REFUSED else "Might not"
-        yield from wrap(f"{doubt} start: {_names(refused)}", width, break_on_hyphens=False)
-        yield from words
+        start, error = f"{doubt} start: {_names(refused)}", refused[0].error
+        kind = "" if error is None else NUMBERS.sub("", error.message)
+        if error is None or every or kind not in kinds:
+            kinds.add(kind)
+            yield ""
+            yield from folded(start, width, deeper="  ")
+            yield from words
+        else:
+            yield from folded(f"{start}: {in_short(refused[0])}", width, deeper="  ")
+            yield from refusal_remedies(error, width)
 
 
 def refused_lines(error: Refusal, width: int) -> Iterator[str]:
     """Yield one refusal: the engine's words, the numbers behind them, and what gets past it."""
     yield from indented(f"{error.type} ({error.stage}): {error.message}", width)
     yield from indented(error.detail, width)
+    yield from refusal_remedies(error, width)
+
+
+def refusal_remedies(error: Refusal, width: int) -> Iterator[str]:
+    """Yield what gets past a refusal."""
     for fix in error.fixes:
         yield from indented(f"Fix: {change_words(fix)}", width)
     for note in error.notes:

@@ -1,9 +1,8 @@
 """Writes what a startup log says of an engine beside vLLM."""
 
 from collections.abc import Iterator
-from textwrap import wrap
 
-from service.application.text.layout import WIDTH
+from service.application.text.layout import WIDTH, folded
 from service.engines_compared.engine_logs import EngineLog
 
 
@@ -15,9 +14,7 @@ def render_engine_log(log: EngineLog, width: int = WIDTH) -> str:
 def _lines(log: EngineLog, width: int) -> Iterator[str]:
     yield f"A log of {log.engine}:"
     for line in log.lines:
-        yield from wrap(
-            f"line {line.number}: {line.says}", width, initial_indent="  ", subsequent_indent="    "
-        )
+        yield from folded(f"line {line.number}: {line.says}", width, "  ", "    ")
     for each in log.conclusions:
         text = f"{each.name.replace('_', ' ')}: {each.value:,} {each.unit} ({each.because})"
-        yield from wrap(text, width, initial_indent="  ", subsequent_indent="    ")
+        yield from folded(text, width, "  ", "    ")

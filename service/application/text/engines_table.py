@@ -6,7 +6,7 @@ from typing import Final
 
 from service.application.schemas.plan_format import TextFormat
 from service.application.text.engine_commands import docker_command, kubernetes_manifest
-from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn
+from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn, folded
 from service.application.text.words import verdict_words
 from service.engine_plans.engine_plan import EnginePlan
 from service.engines_compared.comparison import EnginesCompared, GpuComparison, verdict_of
@@ -51,7 +51,7 @@ def _tables(compared: EnginesCompared, options: TextOptions) -> Iterator[str]:
         yield from _remarks(gpu, options.width)
     yield ""
     for line in LEGEND:
-        yield from wrap(line, options.width)
+        yield from folded(line, options.width)
 
 
 def _count(count: int | None) -> str:
@@ -104,5 +104,5 @@ def _remarks(gpu: GpuComparison, width: int) -> Iterator[str]:
             else []
         )
         for text in (*said, *plan.notes):
-            yield from wrap(f"{plan.engine}: {text}", width, subsequent_indent="  ")
+            yield from folded(f"{plan.engine}: {text}", width, deeper="  ")
         yield from wrap(f"$ {plan.command}", max(width, len(plan.command) + 2))

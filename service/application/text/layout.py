@@ -1,5 +1,6 @@
 """How a text is laid out: its width, what it leaves out, and tables that fit the width."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -22,6 +23,13 @@ READABLE_CUT: Final = 30
 """Characters of a last column with less room than this that go below the rows, where it allows that."""
 MOST_NOTES: Final = 9
 """Notes below a table at most."""
+SPACE_WITHIN: Final = "\N{NO-BREAK SPACE}"
+"""Stands for a space at which a line is not broken."""
+WITH_VALUE: Final = re.compile(
+    r"""--[a-z][a-z0-9.-]*[ =](?:'[^']*'|"[^"]*"|[\[{]\S*|auto\b|\S*[\d_]\S*)|\bcheckpoint \S+/\S+""",
+    re.ASCII,
+)
+"""An option and its value, or a checkpoint: copied in one piece. A word of a sentence is no value."""
 LEAST_CUT: Final = 16
 """Characters that are left at least of a column that is cut; where there is less room, it is left out."""
 
@@ -94,13 +102,29 @@ def drawn(
         lines.append(_line([row[each.name] for each in shown], shown, widths, gap))
         for each in below:
             indent = "  "
-            lines.extend(wrap(row[each.name], width, initial_indent=indent, subsequent_indent=indent))
+            lines.extend(folded(row[each.name], width, indent))
     for words, number in notes.items():
-        lines.extend(wrap(f"{number} {words}", width, subsequent_indent="    ", break_on_hyphens=False))
+        lines.extend(folded(f"{number} {words}", width, deeper="    "))
     if left_out:
         names = ", ".join(each.name for each in columns if each in left_out)
-        lines.extend(wrap(f"A wider terminal also shows: {names}.", width))
+        lines.extend(folded(f"A wider terminal also shows: {names}.", width))
     return lines
+
+
+def folded(text: str, width: int, indent: str = "", deeper: str | None = None) -> Iterator[str]:
+    """Yield the lines of a text at a width; ``deeper``: the indent of those after the first.
+
+    A word longer than a line stays whole, and so does an option with its value: it can be copied.
+    """
+    lines = wrap(
+        WITH_VALUE.sub(lambda found: found[0].replace(" ", SPACE_WITHIN), text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent if deeper is None else deeper,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield from (line.replace(SPACE_WITHIN, " ") for line in lines)
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
@@ -108,9 +132,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
     if not text:
         yield text
     indent = " " * (len(text) - len(text.lstrip()))
-    yield from wrap(
-        text, width, subsequent_indent=f"{indent}    ", break_long_words=False, break_on_hyphens=False
-    )
+    yield from folded(text.lstrip(), width, indent, f"{indent}    ")
 
 
 def _noted(

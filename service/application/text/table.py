@@ -1,7 +1,6 @@
 """Writes a plan for people, as text that fits a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from textwrap import wrap
 from typing import Final
 
 from service.advisor.nearest_refused import nearest_refused
@@ -18,12 +17,12 @@ from service.application.text.details import (
     cache_lines,
     candidate_lines,
     curve_lines,
-    lever_lines,
     memory_lines,
     refusal_lines,
     refused_lines,
 )
-from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn
+from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn, folded
+from service.application.text.lever_lines import lever_lines
 from service.application.text.upgrades import upgrade_lines
 from service.application.text.words import (
     dtype_words,
@@ -40,6 +39,8 @@ from service.units import gib_text
 
 DETAILED_GPUS: Final = 3
 """More GPU types than this are compared, one line each, instead of being described."""
+CHECKPOINTS: Final = "Quantized checkpoints"
+"""What the names of such checkpoints follow, here and in reasons."""
 MOST_ROWS: Final = 12
 """Candidates of one GPU type that are listed, unless all are requested."""
 
@@ -69,7 +70,7 @@ def render_plan(plan: Plan, options: TextOptions = DEFAULT_TEXT) -> str:
     if several and (plan.refusal is None or options.every):
         parts.append(comparison_lines(plan, options))
     if not several or (len(plan.plans) <= DETAILED_GPUS and plan.refusal is None):
-        parts.extend(_description(gpu, options) for gpu in plan.plans)
+        parts.extend(_description(gpu, options, plan.checkpoints) for gpu in plan.plans)
     parts.extend(upgrade_lines(step, options.width) for step in plan.upgrades)
     return printable("\n".join("".join(f"{line}\n" for line in part) for part in map(tuple, parts)))
 
@@ -82,16 +83,16 @@ def _heading(plan: Plan, width: int) -> Iterator[str]:
     revision = f" at {model.revision[:12]}" if model.revision else ""
     name = " ".join(printable(model.id).split())
     yield f"{name}{revision} ({model.source}) on vLLM {engine.version}{patches}"
-    yield from wrap(
+    yield from folded(
         f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}", width
     )
-    yield from wrap(plan.verdict, width, break_long_words=False, break_on_hyphens=False)
+    yield from folded(plan.verdict, width)
     if plan.command is not None:
         yield from command_lines(plan.command, width)
     if engine.doubt:
-        yield from wrap(f"Warning: {engine.doubt}", width)
+        yield from folded(f"Warning: {engine.doubt}", width)
     if model.note:
-        yield from wrap(f"Note: {model.note}", width)
+        yield from folded(f"Note: {model.note}", width)
 
 
 def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
@@ -104,7 +105,7 @@ def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
             yield from indented(f"! {warning}", width)
 
 
-def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
+def _description(plan: GpuPlan, options: TextOptions, checkpoints: Sequence[str]) -> Iterator[str]:
     gpu, width, best = plan.gpu, options.width, plan.recommended
     capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
     yield f"== {gpu.id}: {gpu.name}, {gib_text(gpu.memory_bytes)} GiB{capability}"
@@ -114,7 +115,12 @@ def _description(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
         yield from _not_recommended(plan, width)
     if options.curve and best is not None:
         yield from curve_lines(best)
-    yield from lever_lines(plan.levers, width)
+    if best is not None:
+        yield from lever_lines(plan.levers, best, width)
+        searched = len(plan.candidates) > 1 and not plan.levers
+        if checkpoints and searched and CHECKPOINTS not in plan.reason:
+            words = f"{CHECKPOINTS}: {', '.join(checkpoints)}. What each gives: --include levers."
+            yield from indented(words, width)
     yield from _others(plan, options)
 
 
@@ -123,7 +129,7 @@ def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
     yield ""
     backends = ", ".join(best.attention_backends)
     words = (start_words(best), *filter(None, (backends,)))
-    yield from wrap(f"{searched}, {verdict_words(best.verdict)}: {', '.join(words)}", width)
+    yield from folded(f"{searched}, {verdict_words(best.verdict)}: {', '.join(words)}", width)
     yield ""
     yield best.command if best.command.isprintable() else for_shell(best.command)
     yield ""
@@ -153,7 +159,7 @@ def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
     """Yield the other candidates: a table of those that start, and why the rest does not."""
     if len(plan.candidates) == 1:
         if plan.candidates[0].verdict is Verdict.UNCERTAIN:
-            yield from refusal_lines(plan.candidates, options.width)
+            yield from refusal_lines(plan.candidates, options.width, every=options.every)
         return
     alive = [each for each in plan.candidates if each.verdict is not Verdict.REFUSED]
     rows = plan.candidates if options.every else tuple(alive)
@@ -181,7 +187,7 @@ def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
         and sizes(each) not in layouts
         and (options.every or not _equal(each.error, explained))
     ]
-    yield from refusal_lines(rest, options.width)
+    yield from refusal_lines(rest, options.width, every=options.every)
 
 
 def _absent(plan: GpuPlan) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
 """Writes what changes between releases as text."""
 
 from collections.abc import Iterator
-from textwrap import wrap
 from typing import Final
 
 from service.advisor.plan_types import ComparedStart, Upgrade, UpgradeOutcome
 from service.advisor.verdict import Verdict
+from service.application.text.layout import folded
 from service.application.text.words import indented, start_words, verdict_words
 from service.units import gib_text
 
@@ -34,7 +34,7 @@ def upgrade_lines(step: Upgrade, width: int) -> Iterator[str]:
         yield from indented(change_words(step, field), width)
     for cause in step.causes:
         words = f"by {cause.rule}: {cause.summary} ({cause.source})"
-        yield from wrap(words, width, initial_indent="  ", subsequent_indent="    ")
+        yield from folded(words, width, "  ", "    ")
 
 
 def start_compared(start: ComparedStart) -> str:

@@ -1,11 +1,14 @@
 """Words that every text for people shares: verdicts, GPUs, cache dtypes, fixes."""
 
 from collections.abc import Iterator
-from textwrap import wrap
+from typing import Final
 
 from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Fix
 from service.advisor.verdict import Verdict
+from service.application.text.layout import folded
+
+OBJECT: Final = "'{"
 
 
 def printable(text: str) -> str:
@@ -77,22 +80,20 @@ def figures(candidate: Candidate) -> str:
 
 
 def change_words(fix: Fix) -> str:
-    """Return a change with what it gives: ``vLLM >= 0.24.0: 249,059 tokens, 1.90x``."""
+    """Return a change with what it gives: ``vLLM >= 0.24.0: 249,059 tokens, 1.90x``.
+
+    What it gives stands before a JSON object, behind which nothing is copied by mistake.
+    """
     gain = "" if fix.tokens is None else f": {fix.tokens:,} tokens"
     if fix.max_concurrency is not None:
         gain += f", {fix.max_concurrency:.2f}x"
     doubt = "" if fix.verdict is Verdict.STARTS else f" ({verdict_words(fix.verdict)})"
+    if OBJECT in fix.change:
+        return f"{gain.removeprefix(': ')}{doubt} with {fix.change}"
     return f"{fix.change}{gain}{doubt}"
 
 
 def indented(text: str, width: int, indent: str = "  ") -> Iterator[str]:
     """Yield the lines of a text, wrapped and indented; a word longer than a line stays whole."""
     for paragraph in text.splitlines():
-        yield from wrap(
-            paragraph,
-            width,
-            initial_indent=indent,
-            subsequent_indent=f"{indent}  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from folded(paragraph, width, indent, f"{indent}  ")

@@ -55,9 +55,16 @@ def parameter_bytes_per_stage(
     Raises:
         LookupError: the release is older than the dated layout.
     """
-    # Results are cached. GPUs on which the release builds the same weights share an entry.
+    return _bytes_per_stage(architecture, _shared(deployment, release), release)
+
+
+def _shared(deployment: Parallelism, release: Version) -> Parallelism:
+    """Return the same for a compute capability that stands for all on which the release builds alike.
+
+    Results are cached by it.
+    """
     kernels = weight_layout_at(release).representative(deployment.compute_capability)
-    return _bytes_per_stage(architecture, replace(deployment, compute_capability=kernels), release)
+    return replace(deployment, compute_capability=kernels)
 
 
 @LONG_LISTS.emptied
@@ -99,12 +106,18 @@ def layer_tensors(
     return tuple(found)
 
 
-@LONG_LISTS.emptied
-@lru_cache(maxsize=64)
 def layer_modules_of(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[tuple[Module, ...], ...]:
     """Return the modules of each layer on tensor parallel rank 0."""
+    return _layer_modules(architecture, _shared(deployment, release), release)
+
+
+@LONG_LISTS.emptied
+@lru_cache(maxsize=64)
+def _layer_modules(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[tuple[Module, ...], ...]:
     _, built = _rules(architecture, deployment, release)
     return tuple(
         ()
@@ -192,7 +205,12 @@ def _after_layers(
         return
     shards = Shards() if deployment.whole_encoders else deployment.shards
     for tower in built_towers(architecture, layout.towers, deployment.media):
-        yield from tower_modules(tower, shards, sharded_positions=layout.stages.sharded_positions)
+        yield from tower_modules(
+            tower,
+            shards,
+            sharded_positions=layout.stages.sharded_positions,
+            quantizable=architecture.class_name not in layout.towers.unquantized,
+        )
 
 
 def _layer_sizes(

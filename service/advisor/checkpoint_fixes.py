@@ -1,0 +1,46 @@
+"""Published checkpoints with quantized weights as fixes of a lack of memory, untried."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from service.advisor.checkpoint_layouts import QuantizedSibling, runnable_siblings, with_size
+from service.advisor.engine_steps import EngineSteps
+from service.advisor.fix_attempt import FixAttempt, shorter_attempts
+from service.advisor.plan_request import PlanRequest
+from service.advisor.siblings import is_denser_than_8_bits
+from service.engines.flags import ServeFlags
+from service.gpus.gpu_type import GpuType
+
+LEAST_LENGTH: Final = 1024
+"""Tokens of the shortest context that is worth another checkpoint. Chosen by us."""
+
+
+def checkpoint_sources(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield the least lossy published checkpoint of the model, and the least lossy of fewer than 8 bits.
+
+    Each as asked for, then with a shorter context.
+    """
+    if flags.quantization is not None:
+        return
+    runnable = tuple(runnable_siblings(request, gpu))
+    denser = next((each for each in runnable if is_denser_than_8_bits(each.model.id)), None)
+    for sibling in runnable[:1]:
+        yield _checkpoint_attempts(request, sibling, flags, steps, gpu)
+    if denser is not None and denser is not runnable[0]:
+        yield _checkpoint_attempts(request, denser, flags, steps, gpu)
+
+
+def _checkpoint_attempts(
+    request: PlanRequest, sibling: QuantizedSibling, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    model = sibling.model
+    words = f"checkpoint {with_size(sibling, steps.rules.release)}"
+    asked = FixAttempt(words, flags, steps.rules, model, checkpoint=sibling)
+    yield asked
+    for each in shorter_attempts(replace(request, model=model), flags, steps.of(model), gpu):
+        if (each.flags.max_model_len or 0) < LEAST_LENGTH:
+            continue
+        yield replace(asked, words=f"{words} {each.words}", flags=each.flags)
