@@ -352,3 +352,56 @@ def test_a_title_says_more_than_where_ray_s_workers_start() -> None:
     frame = FRAME.format("executor/ray_gpu_executor.py", 181, "_init_workers_ray")
 
     assert cause_of(f"# WSL2 nccl issue with 2 GPUs\n\n{frame}") == "nccl"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#579: a person tells where
+        ("When I send several requests, it raises a key error at scheduler.py", "engine_fault"),
+        # vllm-project/vllm#16245: a template that takes text alone
+        ('TypeError: can only concatenate str (not "list") to str', "request_refused"),
+        (FRAME.format("entrypoints/chat_utils.py", 1175, "apply_hf_chat_template"), "request_refused"),
+        # gpustack/gpustack#2958
+        ("# Failed to deploy model with vLLM: Version xxx not found in backend 'vLLM'", "image_not_pulled"),
+        # open-webui/open-webui#14848: a driver that was updated and not loaded
+        ("# It won't start after updating Nvidia driver: driver/library version mismatch", "driver_mismatch"),
+        # vllm-project/vllm#5779
+        ("在使用 Gloo 进行全网格连接时遇到了问题", "ranks_not_connected"),
+        # noonghunna/club-3090#758: a name of weights in a title is not why a server dies
+        ("# vllm-thinkingcap-27b-dual-w4a8 crashes after small number of inference", "engine_died_serving"),
+        # vllm-project/vllm#14765
+        ("# [V1][Bug] IMA with ngram spec decoding and flashinfer", "illegal_memory_access"),
+    ],
+)
+def test_what_people_say_of_servers_is_named(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_a_warning_of_all_platforms_but_cuda_is_not_what_a_person_describes() -> None:
+    """vllm-project/vllm-ascend#1565: the plugin has kernels of its own."""
+    said = "# It crashes\n\nIt reports an error on HcclAllgather: errcode 6:\n\n"
+    warned = "Failed to import from vllm._C with ModuleNotFoundError(\"No module named 'vllm._C'\")"
+
+    assert cause_of(f"{said}WARNING 07-01 00:37:06 [a.py:22] {warned}") == "ascend_fault"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#2719: a /dev/shm that is not full, but may not be written
+        (
+            "RuntimeError: unable to open shared memory object <t> in read mode: Permission denied (13)",
+            "file_not_accessible",
+        ),
+        # runpod-workers/worker-vllm#85: a field of a request is no flag
+        (
+            '"message": "1 validation error for ChatCompletionRequest: Extra inputs [type=extra_forbidden]"',
+            "request_parameter_refused",
+        ),
+        # zai-org/GLM-OCR#10
+        ("# Transformer与VLLM版本冲突", "build_does_not_match"),
+    ],
+)
+def test_words_of_requests_and_of_shared_memory_are_told_apart(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
