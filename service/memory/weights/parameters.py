@@ -155,6 +155,19 @@ def _sizes_per_stage(
         )
 
 
+def modules_of_stage(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version, layers: range
+) -> Iterator[Module]:
+    """Yield the modules of tensor parallel rank 0 on a pipeline stage, in the engine's order."""
+    layout = weight_layout_at(release)
+    _, built = _rules(architecture, deployment, release)
+    yield from _before_layers(architecture, layout.stages, deployment.shards, layers, built)
+    yield from chain.from_iterable(
+        layer_modules_of(architecture, deployment, release)[layers.start : layers.stop]
+    )
+    yield from _after_layers(architecture, layout, deployment, layers)
+
+
 def _rules(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[ModuleBytes, Built]:
@@ -192,7 +205,12 @@ def _after_layers(
         return
     shards = Shards() if deployment.whole_encoders else deployment.shards
     for tower in built_towers(architecture, layout.towers, deployment.media):
-        yield from tower_modules(tower, shards, sharded_positions=layout.stages.sharded_positions)
+        yield from tower_modules(
+            tower,
+            shards,
+            sharded_positions=layout.stages.sharded_positions,
+            quantizable=architecture.class_name not in layout.towers.unquantized,
+        )
 
 
 def _layer_sizes(
