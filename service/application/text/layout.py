@@ -31,7 +31,7 @@ WITH_VALUE: Final = re.compile(
     re.ASCII,
 )
 """An option and its value, or a checkpoint: copied in one piece. A word of a sentence is no value."""
-WITH_UNIT: Final = re.compile(r"(?<![^\s(])~?\d[\d.,]* (?=[^\W\d]|%)")
+WITH_UNIT: Final = re.compile(r"(?<![^\s(])~?\d(?:[\d.,]*\d)? (?=[^\W\d]|%)")
 """A number before a word: its unit, or what it counts."""
 LEAST_CUT: Final = 16
 """Characters that are left at least of a column that is cut; where there is less room, it is left out."""
