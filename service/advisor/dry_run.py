@@ -66,16 +66,16 @@ def dry_run(
 
 def dry_runs(request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: EngineSteps) -> list[Candidate]:
     """Return the dry runs of a grid that are listed; what they have in common is found once."""
-    checkpoint()
     count = request.count_of(gpu)
     refused = count is not None and any(count_refusal(flags, count) for flags in asked.flags)
     if refused or request.calibration or request.command is not None or gpu.is_slice:
         planned = [dry_run(request, flags, steps.rules, gpu, steps) for flags in asked.flags]
         return [planned[place] for place in places_offered(asked, planned)]
-    runs = steps.runs(asked, gpu, request.free_memory_bytes)
-    if request.workload is None:
-        return [run.candidate for run in runs]
-    return [_with_workload(run, request.workload) for run in runs]
+    found = []
+    for run in steps.runs(asked, gpu, request.free_memory_bytes):
+        checkpoint()
+        found.append(_with_workload(run, request.workload))
+    return found
 
 
 def bare_run(flags: ServeFlags, gpu: GpuType, free_memory_bytes: int | None, steps: EngineSteps) -> BareRun:
@@ -94,8 +94,8 @@ def _with_memory(started: StartedEngine, budget: MemoryBudget, steps: EngineStep
     return steps.candidate(started, budget)
 
 
-def _with_workload(run: BareRun, workload: Workload) -> Candidate:
-    if isinstance(run.started, FailedStart):
+def _with_workload(run: BareRun, workload: Workload | None) -> Candidate:
+    if workload is None or isinstance(run.started, FailedStart):
         return run.candidate
     return with_admission(run.candidate, run.started, workload)
 

@@ -24,7 +24,7 @@ from service.engine_config.checkpoint_checks import (
 )
 from service.engine_config.config_format import as_written_for
 from service.engine_config.engine_config import EngineConfig
-from service.engine_config.environment import forces_fp8_marlin
+from service.engine_config.environment import forces_fp8_marlin, forces_mxfp4_marlin
 from service.engine_config.expert_kernels import check_expert_kernel, kernel_doubts
 from service.engine_config.model_runner import runner_doubts
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
@@ -46,6 +46,7 @@ from service.memory.parallelism import Parallelism
 from service.memory.weights.fp8_kernels import check_fp8_kernel
 from service.memory.weights.layout_checks import check_layouts, check_towers
 from service.memory.weights.online_checks import check_online_sizes
+from service.memory.weights.quark_checks import check_quark_experts
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """Chooses the backends of a model."""
@@ -247,6 +248,8 @@ def check_quantized_online(
     check_towers(architecture, deployment, engine_config.release)
     forced = forces_fp8_marlin(flags, engine_config.release)
     check_fp8_kernel(architecture, deployment, engine_config.release, forced=forced)
+    named = engine_config.expert_kernel is not None or forces_mxfp4_marlin(flags, engine_config.release)
+    check_quark_experts(architecture, deployment, engine_config.release, named=named)
 
 
 def _weights_deployment(engine_config: EngineConfig) -> Parallelism:

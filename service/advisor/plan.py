@@ -55,7 +55,7 @@ def plan(request: PlanRequest, cache: PlanCache | None = None) -> Plan:
         command=request.command,
         refusal=shared_refusal(request, plans, steps),
         workload=request.workload,
-        checkpoints=tuple(_checkpoints(request)),
+        find_checkpoints=lambda: tuple(_checkpoints(request)),
         counts=counts,
         whole_catalog=request.whole_catalog,
     )

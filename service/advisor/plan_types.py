@@ -1,5 +1,6 @@
 """The types of a plan: every candidate with its verdict, best first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -374,10 +375,14 @@ class Plan:
     """The refusal that all candidates on all GPU types have in common, with its fixes."""
     workload: Workload | None = None
     """Of the request."""
-    checkpoints: tuple[str, ...] = ()
-    """Quantized checkpoints of the model with their sizes, the least lossy first, where one GPU type was
-    searched."""
+    find_checkpoints: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
+    """Returns what `checkpoints` has: only text for people names them, and their weights take time."""
     counts: Counts = Counts(0, 0, 0, 0, None, None)
     """The verdict as numbers."""
     whole_catalog: bool = False
     """No GPU types were named, so all were planned."""
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """Quantized checkpoints with their sizes, the least lossy first, where one GPU type was searched."""
+        return self.find_checkpoints()

@@ -1,7 +1,8 @@
 """Runs the CPU-bound work of requests in threads, in a lane for each size of work.
 
 Work of a kind that took less than ``LOOP_SECONDS`` the last time is done on the event loop at once, because
-handing it to a thread takes as long as the work itself.
+handing it to a thread takes as long as the work itself. Where it takes longer this time, as a search does
+whose length leads to other starts, a thread does it after all.
 
 Each lane does one piece of work at a time, so that small work never waits for larger work. There is one
 thread for each lane, and no more: the threads of one interpreter share one processor's time, so that each
@@ -10,6 +11,7 @@ while smaller work runs.
 """
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -18,7 +20,7 @@ from typing import Final, TypeVar
 from starlette.requests import Request
 
 from service.api.caller_quota import CallerQuota
-from service.api.durations import Durations
+from service.api.durations import Durations, LongerThanBefore
 from service.api.lane import Lane
 
 Result = TypeVar("Result")
@@ -105,6 +107,7 @@ class Runner:
         """
         durations = self._lanes.durations
         if kind is not None and durations.is_short(kind):
-            return durations.measured(kind, work)
+            with suppress(LongerThanBefore):
+                return durations.done_shortly(kind, work)
         measured = work if kind is None else partial(durations.measured, kind, work)
         return await self._lanes.lane(size).run(measured, self._request)

@@ -6,7 +6,9 @@ from typing import Final
 
 from service.architecture.alike import alike
 from service.architecture.config import Config
+from service.architecture.uniform_lists import WHOLE_NAMES, EntryForm, expression_form, lines_of
 from service.architecture.weight_schemes import (
+    LONG,
     MAX_GROUPS,
     MXFP4_GROUP,
     MXFP8_SCHEME,
@@ -15,10 +17,13 @@ from service.architecture.weight_schemes import (
     SchemeGroup,
     WeightFormat,
     WeightScheme,
+    block_sides,
     positive_group_size,
 )
 
 _SPECIAL: Final = re.compile(r"[*+?^$()\[\]{}|\\]")
+FP8_TYPES: Final = frozenset({"fp", "fp8"})
+"""Values of ``data_type`` that mean fp8 in blocks, whose sides ``group_size`` lists."""
 UNQUANTIZED_BITS: Final = 16
 SPECIAL: Final = r"*+?^$()[]{}|\\"
 """Characters that make a key of ``extra_config`` a regular expression."""
@@ -50,15 +55,47 @@ def names_output(section: Config) -> bool:
 
 
 def _groups(section: Config) -> Iterator[SchemeGroup]:
-    named: dict[WeightScheme | None, list[str]] = {}
+    yield from _exceptions(section)
+    yield SchemeGroup(_scheme(section, section), _beginnings(_blocks(section)))
+
+
+def _exceptions(section: Config) -> Iterator[SchemeGroup]:
+    """Yield the groups of modules that ``extra_config`` names."""
     extra = section.section("extra_config")
-    for names, part in alike(extra, ("bits", "group_size", "sym")) if extra is not None else ():
-        named.setdefault(_scheme(section, part), []).extend(_targets(names))
-    if len(named) > MAX_GROUPS:
+    kinds = [] if extra is None else list(alike(extra, ("bits", "group_size", "sym")))
+    schemes = [_scheme(section, part) for _, part in kinds]
+    if len(set(schemes)) > MAX_GROUPS:
         raise LookupError("too many groups")
-    for scheme, names in named.items():
-        yield SchemeGroup(scheme, Names.of(names))
-    yield SchemeGroup(_scheme(section, section), Names.of(f"{block}*" for block in _blocks(section)))
+    if len(set(schemes)) == len(schemes):
+        for scheme, (names, _) in zip(schemes, kinds, strict=True):
+            yield SchemeGroup(scheme, _as_names(names))
+        return
+    named: dict[WeightScheme | None, list[str]] = {}
+    for scheme, (names, _) in zip(schemes, kinds, strict=True):
+        named.setdefault(scheme, []).extend(_targets(names))
+    for scheme, targets in named.items():
+        yield SchemeGroup(scheme, Names.of(targets))
+
+
+def _beginnings(blocks: tuple[str, ...]) -> Names:
+    """Return blocks as what the names of their modules begin with; those of a long list are no patterns.
+
+    Source: vLLM 0.32.0, INCConfigParser._resolve_raw: ``startswith``.
+    """
+    if len(blocks) > LONG:
+        return Names.of(blocks, EntryForm())
+    return Names.of(f"{block}*" for block in blocks)
+
+
+def _as_names(names: list[str]) -> Names:
+    """Return keys as targets, those of a long list as they are written if they are written alike."""
+    if len(names) <= LONG:
+        return Names.of(_targets(names))
+    lines = lines_of(names)
+    if not any(character in lines for character in SPECIAL):
+        return Names.of(names, WHOLE_NAMES)
+    form = expression_form(lines, len(names))
+    return Names.of(names, form) if form is not None and form.anywhere else Names.of(_targets(names))
 
 
 def _targets(names: list[str]) -> list[str]:
@@ -97,11 +134,14 @@ def _scheme(section: Config, part: Config) -> WeightScheme | None:
         if bits == MXFP8_SCHEME.bits:
             return MXFP8_SCHEME
         return WeightScheme(WeightFormat.MX, Granularity.GROUP, bits=bits, group_size=MXFP4_GROUP)
+    sized = part if "group_size" in part else section
+    if kind in FP8_TYPES and isinstance(sized.fields.get("group_size"), list):
+        return WeightScheme(WeightFormat.FP8, Granularity.BLOCK, block=block_sides(sized, "group_size"))
     packing = section.text("packing_format", default="auto_round:auto_gptq")
     packing += section.text("backend", "vllm_backend")
     if kind != "int" or not ("gptq" in packing or "awq" in packing or packing.startswith("auto_round")):
         raise LookupError(kind)
-    size = positive_group_size(part if "group_size" in part else section, "group_size")
+    size = positive_group_size(sized, "group_size")
     symmetric = part.boolean("sym", default=section.boolean("sym", default=True))
     awq = "awq" in packing
     return WeightScheme(

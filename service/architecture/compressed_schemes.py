@@ -1,8 +1,10 @@
 """Schemes of compressed-tensors checkpoints: which modules are stored how."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from service.architecture.compressed_parts import CompressedGroup, read_group
 from service.architecture.config import Config
 from service.architecture.weight_schemes import (
     MAX_GROUPS,
@@ -20,6 +22,7 @@ from service.architecture.weight_schemes import (
 
 LINEAR: Final = "Linear"
 """The target that names every linear layer by its class."""
+PACKED: Final = "pack-quantized"
 FOUR_BITS: Final = 4
 EIGHT_BITS: Final = 8
 BLOCK: Final = (128, 128)
@@ -37,29 +40,34 @@ def read_compressed_tensors(section: Config) -> tuple[SchemeGroup, ...]:
     groups = section.section("config_groups")
     if groups is None or len(groups.fields) > MAX_GROUPS:
         return ()
-    read = tuple(_groups(groups))
+    read = tuple(_groups(groups, section))
     known = tuple(group for group in read if group is not None)
     if len(known) != len(read):
         return ()
     return tuple(sorted(known, key=lambda group: not group.targets))
 
 
-def _groups(groups: Config) -> Iterator[SchemeGroup | None]:
+def _groups(groups: Config, section: Config) -> Iterator[SchemeGroup | None]:
     for _, group in groups.sections():
         weights = group.section("weights")
         if weights is None:
             continue
-        targets = Names.of(name for name in group.texts("targets") if name != LINEAR)
-        scheme = _scheme(weights, group.section("input_activations"))
-        yield None if scheme is None else SchemeGroup(scheme, targets)
+        named = group.texts("targets")
+        targets = Names.of(name for name in named if name != LINEAR) if LINEAR in named else Names.of(named)
+        stated = read_group(group, weights, section)
+        scheme = _scheme(weights, group.section("input_activations"), stated)
+        yield None if scheme is None else SchemeGroup(replace(scheme, compressed=stated), targets)
 
 
-def _scheme(weights: Config, activations: Config | None) -> WeightScheme | None:
+def _scheme(
+    weights: Config, activations: Config | None, stated: CompressedGroup | None
+) -> WeightScheme | None:
     """Source: vLLM 0.32.0, CompressedTensorsConfig._get_scheme_from_parts."""
     bits = weights.integer("num_bits", default=EIGHT_BITS, maximum=64)
+    packed = stated is None or stated.format == PACKED
     if weights.text("type", default="int") == "float":
         return _floats(bits, weights, activations)
-    if activations is not None and bits == EIGHT_BITS:
+    if activations is not None and bits == EIGHT_BITS and not packed:
         return _bytes(WeightFormat.INT8, weights, activations)
     # Integers of fewer bits are packed whatever type the activations have (W4A8).
     return WeightScheme(

@@ -48,6 +48,8 @@ class Quantization:
     kv_cache_scheme: KvCacheScheme | None = None
     data_type: str = ""
     """AutoRound's ``data_type``; empty for what others quantized."""
+    activation_type: str = ""
+    """AutoRound's ``act_data_type``; empty where the checkpoint does not say it."""
     packing_format: str = ""
     """AutoRound's ``packing_format``; empty where the checkpoint does not say it."""
     bits: int | None = None
@@ -111,6 +113,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     if section is None or not method:
         return None
     inner = section.section("quantization") or section
+    blocks = method in AUTO_ROUND and isinstance(section.fields.get("group_size"), list)
     return Quantization(
         method=method,
         algorithm=inner.text("quant_algo").upper() if method.startswith("modelopt") else "",
@@ -120,10 +123,11 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),
         data_type=section.text("data_type", default="int") if method in AUTO_ROUND else "",
+        activation_type=section.text("act_data_type") if method in AUTO_ROUND else "",
         packing_format=section.text("packing_format") if method in AUTO_ROUND else "",
         bits=section.optional_integer("bits", maximum=64),
-        group_size=section.optional_integer("group_size", minimum=-1),
-        block_shape=_block_shape(section),
+        group_size=None if blocks else section.optional_integer("group_size", minimum=-1),
+        block_shape=_block_shape(section, "group_size" if blocks else "weight_block_size"),
         symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
         schemes=read_scheme_groups(section, method),
         ignored=read_ignored(section, method),
@@ -140,10 +144,10 @@ def _section(config: Config, text: Config) -> Config | None:
     )
 
 
-def _block_shape(section: Config) -> tuple[int, ...]:
-    sides = section.counts("weight_block_size")
+def _block_shape(section: Config, key: str) -> tuple[int, ...]:
+    sides = section.counts(key)
     if 0 in sides:
-        raise InvalidConfig(section.at("weight_block_size"), "has a side of no elements")
+        raise InvalidConfig(section.at(key), "has a side of no elements")
     return sides
 
 

@@ -66,6 +66,7 @@ def _scheme(part: Config) -> WeightScheme | None:
             group_size=MXFP4_GROUP,
             float32_biases=True,
             rounded_experts=MX_BITS[kind] == MX_BITS["fp4"],
+            activation_type=_activation_type(part),
         )
     if kind in BYTES and shared in GRANULARITIES:
         return WeightScheme(
@@ -79,8 +80,15 @@ def _scheme(part: Config) -> WeightScheme | None:
     return None
 
 
+def _activations(part: Config) -> Config | None:
+    return None if isinstance(part.fields.get("input_tensors"), list) else part.section("input_tensors")
+
+
+def _activation_type(part: Config) -> str:
+    activations = _activations(part)
+    return "" if activations is None else activations.text("dtype")
+
+
 def _is_static(part: Config) -> bool:
-    if isinstance(part.fields.get("input_tensors"), list):
-        return False
-    activations = part.section("input_tensors")
+    activations = _activations(part)
     return activations is not None and not activations.boolean("is_dynamic")

@@ -313,8 +313,8 @@ def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
 
 
 def _media_heads(config: Config) -> int | None:
-    vision = config.section("vision_config")
-    return None if vision is None else vision.optional_integer("num_heads", "num_attention_heads")
+    encoder = config.section("vision_config") or config.section("audio_config")
+    return None if encoder is None else encoder.optional_integer("num_heads", "num_attention_heads")
 
 
 def _media_width(config: Config) -> int | None:

@@ -8,6 +8,7 @@ from service.architecture.auto_round_schemes import names_output, read_auto_roun
 from service.architecture.compressed_schemes import read_compressed_tensors
 from service.architecture.config import Config
 from service.architecture.quark_schemes import read_quark
+from service.architecture.uniform_lists import EntryForm, expression_form, lines_of
 from service.architecture.weight_schemes import (
     AWQ_BITS,
     BITSANDBYTES_4BIT,
@@ -36,6 +37,7 @@ def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
     return read(section) if read is not None else ()
 
 
+TAKEN: Final = "+:"
 EXCEPT: Final = "-:"
 """Begins a pattern of GPTQ's ``dynamic`` whose modules stay unquantized."""
 OPERATORS: Final = "\\*+?^$()[]{}|"
@@ -96,8 +98,16 @@ def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | No
             for name, part in dynamic.sections()
             for excluded, patterns in _by_sign([name])
         )
+    kinds = list(alike(dynamic, ("bits", "desc_act", "group_size", "sym")))
+    forms = [_signed_form(names) for names, _ in kinds]
+    schemes = [_gptq_scheme(part, section) if _is_taken(names) else None for names, part in kinds]
+    if all(forms) and any(form is not None and form.anywhere for form in forms) and len(set(schemes)) > 1:
+        return None
+    of_scheme = dict(zip(schemes, forms, strict=True))
+    if all(forms) and all(of_scheme[scheme] == form for scheme, form in zip(schemes, forms, strict=True)):
+        return _written_alike(kinds, schemes, of_scheme)
     groups: dict[WeightScheme | None, list[str]] = {}
-    for names, part in alike(dynamic, ("bits", "desc_act", "group_size", "sym")):
+    for names, part in kinds:
         for excluded, patterns in _by_sign(names):
             scheme = None if excluded else _gptq_scheme(part, section)
             groups.setdefault(scheme, []).extend(patterns)
@@ -106,6 +116,30 @@ def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | No
         return None
     as_targets = _beginnings if named else _expressions
     return tuple(SchemeGroup(scheme, as_targets(patterns)) for scheme, patterns in groups.items())
+
+
+def _written_alike(
+    kinds: list[tuple[list[str], Config]],
+    schemes: list[WeightScheme | None],
+    forms: Mapping[WeightScheme | None, EntryForm | None],
+) -> tuple[SchemeGroup, ...] | None:
+    """Return the groups of patterns of which those of one scheme are written alike."""
+    found: dict[WeightScheme | None, list[str]] = {}
+    for scheme, (names, _) in zip(schemes, kinds, strict=True):
+        found[scheme] = found[scheme] + names if scheme in found else names
+    if len(found) > MAX_GROUPS:
+        return None
+    return tuple(SchemeGroup(scheme, Names.of(names, forms[scheme])) for scheme, names in found.items())
+
+
+def _is_taken(names: list[str]) -> bool:
+    return not names[0].startswith(EXCEPT)
+
+
+def _signed_form(names: list[str]) -> EntryForm | None:
+    """Return how patterns are written, all with the sign of the first, else ``None``."""
+    sign = next(sign for sign in (EXCEPT, TAKEN, "") if names[0].startswith(sign))
+    return expression_form(lines_of(names), len(names), sign)
 
 
 def _by_sign(names: list[str]) -> Iterator[tuple[bool, list[str]]]:

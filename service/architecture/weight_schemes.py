@@ -7,8 +7,10 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, TypeVar
 
+from service.architecture.compressed_parts import CompressedGroup
 from service.architecture.config import Config
 from service.architecture.long_lists import LONG_LISTS
+from service.architecture.uniform_lists import EntryForm
 
 
 class WeightFormat(StrEnum):
@@ -71,6 +73,10 @@ class WeightScheme:
     """Zero points of experts have the type of their scales, not words of 32 bits."""
     rounded_experts: bool = False
     """The sizes of experts are rounded up to multiples that the kernels of MXFP4 ask for."""
+    activation_type: str = ""
+    """The type to which activations are rounded, as Quark's config calls it; empty for others."""
+    compressed: CompressedGroup | None = None
+    """What a compressed-tensors config says of these modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +124,16 @@ T = TypeVar("T")
 class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its dictionary
     """Names whose hash is worked out once: there may be 100,000 of them, looked up for every module."""
 
+    form: EntryForm | None = None
+    """How all of them are written, where that is known."""
     _hash: int
     _made: dict[Callable[["Names"], Any], Any]
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> "Names":
+    def of(cls, names: Iterable[str], form: EntryForm | None = None) -> "Names":
         """Return the names; the same object for equal ones, so that a look-up compares no element."""
         known = tuple(names)
-        return _shared_long(known) if len(known) > LONG else _shared(known)
+        return _shared_long(known, form) if len(known) > LONG else _shared(known, form)
 
     def once(self, make: Callable[["Names"], T]) -> T:
         """Return what a function makes of the names; it is called once."""
@@ -148,15 +156,22 @@ class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its diction
 
 
 @lru_cache(maxsize=256)
-def _shared(names: tuple[str, ...]) -> Names:
-    return Names(names)
+def _shared(names: tuple[str, ...], form: EntryForm | None) -> Names:
+    return _written(names, form)
+
+
+def _written(names: tuple[str, ...], form: EntryForm | None) -> Names:
+    made = Names(names)
+    if form is not None:
+        made.form = form
+    return made
 
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=16)
-def _shared_long(names: tuple[str, ...]) -> Names:
+def _shared_long(names: tuple[str, ...], form: EntryForm | None) -> Names:
     LONG_LISTS.add(names)
-    return Names(names)
+    return _written(names, form)
 
 
 def positive_group_size(section: Config, *names: str) -> int | None:

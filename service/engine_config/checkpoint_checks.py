@@ -4,6 +4,7 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.auto_round_schemes import FP8_TYPES
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
@@ -17,7 +18,7 @@ from service.gpus.capability import ComputeCapability
 AWQ_METHODS: Final = frozenset({"awq", "awq_marlin", "auto_awq"})
 MX_TYPE: Final = "mx_fp"
 MXFP8: Final = "MXFP8"
-FP8_TYPES: Final = frozenset({"fp", "fp8"})
+FP8_ACTIVATIONS: Final = "fp"
 FP8_BITS: Final = 8
 """Values of AutoRound's data_type and bits that mean fp8 in blocks."""
 MARLIN_BITS: Final = frozenset({4, 8})
@@ -26,9 +27,14 @@ MARLIN_GROUPS: Final = frozenset({-1, 32, 64, 128})
 
 
 def check_checkpoint(
-    quantization: Quantization | None, dtype: str, capability: ComputeCapability, rules: CheckpointRules
+    quantization: Quantization | None,
+    dtype: str,
+    capability: ComputeCapability,
+    rules: CheckpointRules,
+    *,
+    flag: str | None = None,
 ) -> None:
-    """Refuse a checkpoint format that this GPU or this release cannot run.
+    """Refuse a checkpoint format that this GPU or this release cannot run; ``flag``: ``--quantization``.
 
     Source: vLLM 0.32.0, VllmConfig._get_quantization_config.
 
@@ -55,8 +61,13 @@ def check_checkpoint(
             type="ValidationError",
         )
     _check_activation_order(quantization, rules)
-    if quantization.method == "gptq" and not _runs_on_marlin(quantization):
+    forced = flag == quantization.method
+    if quantization.method == "gptq" and (not _runs_on_marlin(quantization) or (forced and rules.plain_gptq)):
         _check_plain_gptq(quantization, dtype, rules)
+        return
+    if quantization.method == "awq" and rules.plain_awq and (forced or not _is_marlin_awq(quantization)):
+        if dtype != "float16" and quantization.bits in (None, AWQ_BITS):
+            raise _unsupported(dtype, "awq", ("float16",))
         return
     for types in rules.activation_types:
         if types.checkpoint == quantization.method and dtype not in types.dtypes:
@@ -93,6 +104,8 @@ def check_method(quantization: Quantization | None, rules: LayoutRules, auto_rou
     if quantization.algorithm == MXFP8 and rules.modelopt_mxfp8_refusal:
         words = f"ModelConfig: {rules.modelopt_mxfp8_refusal}"
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
+    if quantization.method == MXFP8.lower() and rules.mxfp8_refusal:
+        raise EngineRefusal(Stage.CONFIG, rules.mxfp8_refusal, type="NotImplementedError")
     _check_auto_round(quantization, auto_round)
     scheme = quantization.schemes[-1].scheme if quantization.schemes else None
     if quantization.method in AWQ_METHODS and scheme is not None and scheme.bits != AWQ_BITS:
@@ -104,6 +117,8 @@ def _check_auto_round(quantization: Quantization, rules: AutoRoundRules) -> None
     known = rules.types
     # MXFP types have variants, such as "mx_fp_rceil".
     kind = MX_TYPE if MX_TYPE in quantization.data_type else quantization.data_type
+    if kind in FP8_TYPES and known & FP8_TYPES:
+        kind = next(iter(known & FP8_TYPES))
     if kind and kind not in known:
         words = f"Unsupported data_type: {quantization.data_type}, currently only support "
         raise _invalid(words + f"{{{', '.join(map(repr, sorted(known)))}}}.")
@@ -111,9 +126,20 @@ def _check_auto_round(quantization: Quantization, rules: AutoRoundRules) -> None
     if packing and packing not in packings:
         words = f"Unsupported packing_format: {packing}, currently only support "
         raise _invalid(words + f"{{{', '.join(map(repr, packings))}}}.")
-    words, group = rules.block_refusal, quantization.group_size
-    if quantization.data_type in FP8_TYPES and quantization.bits == FP8_BITS and group is not None and words:
-        raise _invalid(words.format(group=group))
+    if quantization.data_type in FP8_TYPES and quantization.bits == FP8_BITS and rules.block_refusal:
+        _check_fp8_blocks(quantization, rules.block_refusal)
+
+
+def _check_fp8_blocks(quantization: Quantization, words: str) -> None:
+    """Source: vLLM 0.29.0 to 0.33.0, INCConfig._validate_fp8_block_quantization and _validate_raw_config."""
+    if quantization.group_size is not None:
+        raise _invalid(words.format(group=quantization.group_size))
+    found = quantization.activation_type
+    if found and found != FP8_ACTIVATIONS:
+        raise _invalid(
+            f"INC block-wise FP8 only supports act_data_type={FP8_ACTIVATIONS!r}, but found "
+            f"act_data_type={found!r}."
+        )
 
 
 def _invalid(words: str) -> EngineRefusal:
@@ -125,6 +151,15 @@ def _runs_on_marlin(quantization: Quantization) -> bool:
         quantization.bits in MARLIN_BITS
         and quantization.group_size in MARLIN_GROUPS
         and quantization.symmetric
+    )
+
+
+def _is_marlin_awq(quantization: Quantization) -> bool:
+    """Source: vLLM 0.12.0 to 0.23.0, AWQMarlinConfig.is_awq_marlin_compatible."""
+    return (
+        quantization.bits == AWQ_BITS
+        and quantization.group_size in MARLIN_GROUPS
+        and not quantization.symmetric
     )
 
 

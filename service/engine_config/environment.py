@@ -16,6 +16,7 @@ USE_FLASHINFER_FP8: Final = "VLLM_USE_FLASHINFER_MOE_FP8"
 FLASHINFER: Final = "flashinfer"
 """Kernels of FlashInfer, of which the engine takes the first that runs."""
 FORCE_FP8_MARLIN: Final = "VLLM_TEST_FORCE_FP8_MARLIN"
+FORCE_MXFP4_MARLIN: Final = "VLLM_MXFP4_USE_MARLIN"
 TRUE: Final = frozenset({"1", "true"})
 
 
@@ -58,6 +59,11 @@ def named_fp8_experts(flags: ServeFlags, release: Version) -> str | None:
 def forces_fp8_marlin(flags: ServeFlags, release: Version) -> bool:
     """Whether Marlin runs weights in fp8 on GPUs that compute in fp8 (vLLM 0.10.2 to 0.28.0, envs.py)."""
     return (_value(flags, FORCE_FP8_MARLIN, release) or "").strip().lower() in TRUE
+
+
+def forces_mxfp4_marlin(flags: ServeFlags, release: Version) -> bool:
+    """Whether Marlin runs experts in MXFP4 (vLLM 0.22.0 and 0.23.0, fused_moe/oracle/mxfp4.py)."""
+    return (_value(flags, FORCE_MXFP4_MARLIN, release) or "").strip().lower() in TRUE
 
 
 def _value(flags: ServeFlags, name: str, release: Version) -> str | None:

@@ -80,7 +80,9 @@ class DeviceTerms:
         quantization, unloadable = architecture.quantization, None
         try:
             quantization = weight_quantization.run_with(quantization, flags.quantization)
-            checkpoint_checks.check_checkpoint(quantization, dtype, gpu.compute_capability, rules.checkpoints)
+            checkpoint_checks.check_checkpoint(
+                quantization, dtype, gpu.compute_capability, rules.checkpoints, flag=flags.quantization
+            )
             checkpoint_checks.check_method(quantization, rules.layouts, rules.auto_round)
         except EngineRefusal as refusal:
             unloadable = refusal

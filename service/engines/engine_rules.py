@@ -20,6 +20,7 @@ from service.engines.rules.lengths import LengthRules
 from service.engines.rules.pages import PageRules
 from service.engines.rules.parallelism import ParallelismRules
 from service.engines.rules.pooling import PoolingRules
+from service.engines.rules.quark import QuarkRules
 from service.engines.rules.specs import SpecRules
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
@@ -42,6 +43,7 @@ class EngineRules:
     checkpoints: CheckpointRules
     layouts: LayoutRules
     auto_round: AutoRoundRules
+    quark: QuarkRules
     lengths: LengthRules
     parallelism: ParallelismRules
     kernels: KernelRules

@@ -121,11 +121,13 @@ def _is_exception(match: re.Match[str], at: int, lines: Sequence[LogLine]) -> bo
         return True
     if match[1] and match[3] and ".errors." in f".{match[1]}":
         return True
-    # The line below the last frame of a traceback is the exception, whatever its class is called.
+    # The line below the last frame of a traceback is the exception, whatever its class is called; at the end
+    # of a text its name is cut off.
     above = lines[max(0, at - FRAMES_ABOVE) : at]
     if match.start() != 0 or (above and _DOTTED.match(above[-1].text)):
         return False
-    return any(line.text.startswith(FRAME) for line in above)
+    ends_in_it = at == len(lines) - 1 and match[3] is None and match[4] is None
+    return not ends_in_it and any(line.text.startswith(FRAME) for line in above)
 
 
 def _kind_of_prefix(before: str) -> bool | None:

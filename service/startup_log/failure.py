@@ -29,13 +29,10 @@ from service.startup_log.origins import (
     NOWHERE,
     FailureOrigin,
     asserted_part,
-    innermost_part,
+    likely_origin,
     mentioned_part,
-    native_part,
     origin_of,
-    own_part,
     owner_of,
-    passed_part,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
@@ -122,9 +119,10 @@ class Failure:
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     found = _root_of(lines)
-    if found is None or found.cause is None or found.cause.name != FAULT:
+    if found is None or found.cause is None:
         return found
-    return _with_reason(found, lines)
+    vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
+    return _with_reason(found, lines) if vague else found
 
 
 def _root_of(lines: Sequence[LogLine]) -> Failure | None:
@@ -160,8 +158,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         return _explained(_of_exception(last_of_chain(own, lines), lines), lines)
     if weak:
         # A cause without an exception of its own only says where something failed.
-        found = replace(_of_known(weak[0], weak, raised, lines), follows=not weak[0].cause.type)
-        return _with_title(found, lines)
+        best = next((each for each in weak if each.cause.type), weak[0])
+        return _with_title(replace(_of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
     return _of_people(roots, lines)
 
 
@@ -178,7 +176,7 @@ def _of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | N
         return left or words
     # What is left of a traceback says more than prose, or than a title that says only what happened.
     title = words.line <= next((line.number for line in lines if line.text), 0)
-    return words if left.cause is None or (title and not words.follows) else left
+    return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
 
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
@@ -311,10 +309,9 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
 
 
 def _of_line(line: LogLine, origin: FailureOrigin) -> Failure:
-    words = line.text[:MAX_MESSAGE]
     return Failure(
         "",
-        words,
+        line.text[:MAX_MESSAGE],
         line.number,
         origin.cause,
         {},
@@ -367,7 +364,7 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
     message = full_message(root.message, lines, root.at)
     frames, source = frames_above(root.at, lines), ""
-    origin = _origin_of(root.type, message, frames)
+    origin = likely_origin(root.type, message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
         raised_at = origin_of(root.type, (error.frame, *frames))
@@ -385,15 +382,4 @@ def _of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         source=source,
         frames=frames,
         request=_is_of_request(line),
-    )
-
-
-def _origin_of(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin:
-    """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
-    return (
-        passed_part(type_name, frames)
-        or owner_of(type_name, message)
-        or native_part(type_name, message)
-        or own_part(type_name, frames)
-        or innermost_part(type_name, frames)
     )

@@ -55,6 +55,19 @@ def origin_of(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
     return innermost_part(type_name, frames)
 
 
+def likely_origin(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin:
+    """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
+    if type_name == KEY_ERROR and is_model_type(message):
+        return _MODEL_TYPES
+    return (
+        passed_part(type_name, frames)
+        or owner_of(type_name, message)
+        or native_part(type_name, message)
+        or own_part(type_name, frames)
+        or innermost_part(type_name, frames)
+    )
+
+
 def innermost_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
     """Return the innermost part that the frames show, with the cause of the first that gives one."""
     first: FailureOrigin | None = None

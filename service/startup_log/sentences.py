@@ -24,7 +24,9 @@ LEAST_WORDS: Final = 4
 """Words of a sentence below the title."""
 _PLAIN: Final = 0.6
 """Share of the words of a sentence that are words, and not numbers, paths or code."""
-_TAGS: Final = re.compile(r"^[#\s>*_]{0,8}((?:\[[A-Za-z][^\]\[:]{1,30}\][\s:\uff1a-]{0,4}){1,4})")
+_TAGS: Final = re.compile(
+    r"^[#\s>*_]{0,8}((?:\[[A-Za-z][^\]\[:]{1,30}\][\s:\uff1a-]{0,4}){1,4})(?:</?title>)?"
+)
 _TAG: Final = re.compile(r"\[([^\]\[]{1,40})\]")
 _NO_VERB: Final = (
     r"(?!.{0,200}\b(?:fail|error|cannot|hang|when|after|does|not|crash|takes|stuck|never)[a-z]{0,4}\b)"

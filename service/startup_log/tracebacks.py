@@ -22,6 +22,10 @@ _NOTEBOOK: Final = re.compile(
 """A frame as IPython prints it, and as Jupyter shows it: with its path as a link."""
 _HALF: Final = re.compile(r'^([\w./-]{4,300}\.py)", line [0-9]{1,7}, in ([\w<>.]{1,120})$')
 """A frame whose beginning was left out."""
+_SHORT: Final = re.compile(
+    r"^(/?[\w.-]{1,80}/[\w./-]{1,300}\.py)(?:(?::|, line )[0-9]{1,7})?,? in ([\w<>.]{1,120})(?:\(\))?:?$"
+)
+"""A frame as people shorten it."""
 _OLD_NOTEBOOK: Final = re.compile(r"^(/[\w./-]{3,300}\.py) in ([\w<>]{1,120})\(")
 """A frame as older releases of IPython print it."""
 
@@ -90,7 +94,8 @@ def frame_of(line: LogLine) -> Frame | None:
     """Return the frame that a line shows, behind any prefix."""
     if "File " not in line.text:
         other = _HALF.match(line.text) if '", line ' in line.text else None
-        other = other or (_OLD_NOTEBOOK.match(line.text) if ".py in " in line.text else None)
+        if other is None and " in " in line.text and ".py" in line.text:
+            other = _OLD_NOTEBOOK.match(line.text) or _SHORT.match(line.text)
         return None if other is None else Frame(other[1], other[2])
     if (found := _FRAME.search(line.text)) is not None:
         path, function = found[1], found[2] or ""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from service.advisor.checkpoint_layouts import QuantizedSibling
+from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Plan
 from service.application import plan_writing
 from service.application.errors import InputFault
@@ -18,6 +21,7 @@ from service.application.schemas.parts import Parts
 from service.application.schemas.plan import PlanAnswer
 from service.application.services import Services
 from service.engines.releases import RELEASES
+from service.gpus.gpu_type import GpuType
 from service.hub.errors import HubError
 from service.memory.budget_types import Evidence, Level
 
@@ -115,3 +119,20 @@ def test_measured_terms_and_integers_of_many_bits(services: Services) -> None:
         other = replace(plan, plans=(replace(gpu, recommended=changed),))
         _held_against_the_contract(other, Parts.of(["memory"]))
         assert other != plan
+
+
+def test_json_weighs_no_checkpoint_that_only_text_names(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def none_found(request: PlanRequest, gpu: GpuType) -> Iterator[QuantizedSibling]:
+        asked.append(f"{request.model.id} on {gpu.id}")
+        return iter(())
+
+    monkeypatch.setattr("service.advisor.plan.runnable_siblings", none_found)
+    planned = _planned({"model": "Qwen/Qwen3-8B", "gpus": ["h100"]}, services)
+    written_plan(planned, Parts())
+    assert not asked
+    assert planned.checkpoints == ()
+    assert asked == ["Qwen/Qwen3-8B on h100-sxm-80gb"]

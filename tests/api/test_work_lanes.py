@@ -294,6 +294,27 @@ async def test_a_question_about_all_gpu_types_is_refused_unread(gated: FastAPI, 
         await asyncio.gather(*large)
 
 
+async def test_work_that_takes_longer_than_before_leaves_the_loop() -> None:
+    """The loop is held for two checkpoints at most; a thread does all of the work."""
+    run = WorkLanes().of(request_of("10.0.0.1"))
+    threads: list[int] = []
+
+    def work(seconds: float) -> int:
+        threads.append(threading.get_ident())
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            checkpoint()
+        return len(threads)
+
+    for _ in range(2):
+        await run(partial(work, 0.0), kind="search")
+    assert await run(partial(work, 0.05), kind="search") == len(threads) == 4
+    loop = threading.get_ident()
+    assert [each == loop for each in threads] == [False, True, True, False]
+    await run(partial(work, 0.0), kind="search")
+    assert threads[-1] != loop
+
+
 async def test_short_work_is_done_on_the_loop_once_it_is_known_to_be_short() -> None:
     threads: list[int] = []
     run = WorkLanes().of(Request({"type": "http", "client": ("10.0.0.1", 1)}))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
+from service.architecture.config import read_document
 from service.architecture.layers.attention import Attention, PackedConvolutions
 from service.architecture.layers.decoder_layer import Mixer
 from service.architecture.layers.recurrence import (
@@ -17,11 +18,13 @@ from service.architecture.layers.recurrence import (
     ShortConvolution,
 )
 from service.architecture.model import ModelArchitecture
+from service.architecture.reading import read_architecture
 from service.architecture.traits import ClassLimits
 from service.engine_config.parallel_checks import check_context_parallel, check_layers, check_shared_caches
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from tests.accuracy.oracle import bundled_architecture
+from tests.mutations.configs import recorded_configs
 
 NEWEST = rules_for(Version("0.33.0"))
 CONVOLVED = Attention(8, 4, 128, 128, convolutions=PackedConvolutions(4, 1024))
@@ -194,3 +197,12 @@ def test_stages_that_part_a_layer_from_the_cache_it_reads_are_refused_in_the_eng
 def test_stages_that_hold_reader_and_owner_are_not(stages: int) -> None:
     """21 layers each: the second stage has 22 and 23 beside all that read them."""
     check_shared_caches(bundled_architecture("google/gemma-4-E4B-it"), stages)
+
+
+def test_heads_of_an_encoder_of_sound_are_split_too() -> None:
+    """As vLLM 0.24.0 answered for GLM-ASR over eight ranks: its encoder has 20 heads."""
+    model = read_architecture(read_document(recorded_configs()["defaults/glmasr"]))
+    check_layers(model, 4, NEWEST.parallelism)
+    with pytest.raises(EngineRefusal) as caught:
+        check_layers(model, 8, NEWEST.parallelism)
+    assert (caught.value.type, caught.value.message) == ("AssertionError", "20 is not divisible by 8")

@@ -31,13 +31,17 @@ NAMES: Final = sorted({row["layout"] for row in DATA["rows"]})
 FORCED: Final = (("VLLM_TEST_FORCE_FP8_MARLIN", "1"),)
 WITHOUT_TENSORS: Final = frozenset({"gptq4_g32_0", "gptq4_g32_1", "gptq8_g32_0", "gptq8_g32_1"})
 """Layouts of which the checkpoint's tensors decide whether the router is quantized."""
-NOT_FORESEEN: Final[Mapping[str, str]] = {
-    "mxfp8": "a config that names a method of quantization as weights load",
-    "quark_mxfp4": "experts that no kernel of 0.22 takes on Hopper",
-}
-"""Layouts of which some start is refused that we plan, and why."""
 SAME_WORDS: Final = frozenset(
-    {"ar_w3", "awq4_g-1", "ct_fp8_chstatic", "gptq4_g-1_0", "gptq4_g-1_1", "gptq8_g-1_0", "gptq8_g-1_1"}
+    {
+        "ar_w3",
+        "mxfp8",
+        "awq4_g-1",
+        "ct_fp8_chstatic",
+        "gptq4_g-1_0",
+        "gptq4_g-1_1",
+        "gptq8_g-1_0",
+        "gptq8_g-1_1",
+    }
 )
 """Layouts that are refused for one cause alone."""
 
@@ -61,13 +65,9 @@ def test_what_a_release_builds_is_not_refused(layout: str) -> None:
     assert [row for row in STARTED if row["layout"] == layout and refusal_of(row) is not None] == []
 
 
-@pytest.mark.parametrize("layout", sorted(set(NAMES) - NOT_FORESEEN.keys()))
+@pytest.mark.parametrize("layout", NAMES)
 def test_what_a_release_refuses_is_refused(layout: str) -> None:
     assert [row for row in REFUSED if row["layout"] == layout and refusal_of(row) is None] == []
-
-
-def test_list_of_exceptions_holds_no_layout_that_agrees() -> None:
-    assert {row["layout"] for row in REFUSED if refusal_of(row) is None} == NOT_FORESEEN.keys()
 
 
 @pytest.mark.parametrize("layout", sorted(SAME_WORDS))

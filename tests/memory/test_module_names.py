@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.architecture.config import Config
+from service.architecture.scheme_readers import read_scheme_groups
+from service.architecture.weight_schemes import LONG
 from service.memory.weights.module_names import (
     PREFIXES,
     ModuleNames,
     all_readable,
     is_safe,
+    module_names,
 )
 
 NAME = "layers.3.mlp.experts.0.gate_proj"
@@ -225,3 +229,37 @@ def test_a_part_of_a_path_is_found_as_by_looking_for_it(entries: list[str], name
     assert ModuleNames.parse(tuple(entries)).within(name) == any(
         f".{each}." in f".{name}." for each in wanted
     )
+
+
+@pytest.mark.parametrize("form", ["{}*", "*{}*", "re:{}", "re:.*{}"])
+@given(
+    st.lists(st.text(alphabet="xy.", max_size=3).map("x{}".format), min_size=1, max_size=4),
+    st.text(alphabet="xy.1", min_size=1, max_size=8),
+)
+def test_a_pattern_matches_in_a_long_list_as_alone(form: str, texts: list[str], name: str) -> None:
+    """What `re.match` and `fnmatch` say of each pattern; entries written alike are not taken apart.
+
+    No prefix of a model has an x.
+    """
+    regular = form.startswith("re:")
+    texts = [re.escape(text) for text in texts] if regular else texts
+    patterns = [form.format(text) for text in texts]
+    others = [form.format(f"z{number:020}") for number in range(2 * LONG)]
+    expected = any(
+        bool(re.match(each[3:], name)) if regular else fnmatchcase(name, each) for each in patterns
+    )
+    assert (name in ModuleNames.parse((*patterns, *others))) == expected
+    assert (name in ModuleNames.parse(tuple(patterns))) == expected
+
+
+@given(st.text(alphabet="ab.1", min_size=1, max_size=8))
+def test_overrides_of_a_long_object_are_found_by_the_beginning_of_a_name(name: str) -> None:
+    """GPTQ's `dynamic`: 2,000 patterns of two kinds with their signs, as `re.match` finds them."""
+    kept = {rf"+:z\.{number}": {"bits": 8} for number in range(LONG)} | {r"+:a\.b": {"bits": 8}}
+    left: dict[str, object] = {rf"-:y\.{number}": {} for number in range(LONG)}
+    section = Config({"bits": 4, "group_size": 128, "dynamic": {**kept, **left, "-:b": {}}})
+    groups = read_scheme_groups(section, "gptq")
+
+    bits = [group.scheme and group.scheme.bits for group in groups if name in module_names(group.targets)]
+
+    assert bits == ([8] if re.match(r"a\.b", name) else [None] if name.startswith("b") else [])

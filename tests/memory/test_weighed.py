@@ -2,9 +2,10 @@
 
 `weighed.json.gz` holds what vLLM 0.19.0 to 0.33.0 allocated on torch's meta device for tensor parallel rank 0
 of each pipeline stage: classes drawn evenly, with their own configs or a random layout of `layouts.json.gz`
-(seeds 77, 4711, 20261122, 20261123), encoders of images and sound, and two layers of gpt-oss with 32 experts
-in each layout. Most models with more than eight layers were cut to eight. Rows with `"tensors": false` are of
-GPTQ and AWQ models without a checkpoint; the others had safetensors headers that name the quantized layers.
+(seeds 77, 4711, 20261122, 20261123, 20261124), encoders of images and sound, and two layers of gpt-oss with
+32 experts in each layout. Most models with more than eight layers were cut to eight. Rows with
+`"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
+name the quantized layers.
 """
 
 import gzip
@@ -44,10 +45,14 @@ FAR_LAYOUTS: Final[Mapping[str, str]] = {
     "20261122-0279": "AutoRound's exceptions name modules that HRM calls otherwise",
     "77-0263": "a list that names modules without the prefix of Qwen2-Audio",
     "20261123-0232": "the same",
+    "20261124-0017": "the same",
+    "20261124-0118": "MiniMax makes all parameters, words of packed integers too, of the model's type",
     "20261122-0133": "the headers that were made up leave the output embedding unquantized",
     "4711-0090": "AutoRound's blocks are named as in a text model, which the class does not map",
     "4711-0123": "transformers 4 takes the class of the text part, null, for that of the model, and pools",
     "20261122-0034": "a class that the release does not list, and runs as another",
+    "20261124-0082": "the same",
+    "20261124-0177": "the same",
 }
 """Rows that are further off for their layout, and why."""
 

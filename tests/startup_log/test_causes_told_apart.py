@@ -78,6 +78,11 @@ def ending(text: str) -> Diagnosis:
         ),
         ("ValueError: Block size must be a multiple of 16.", "no_attention_backend"),
         ("Use local model ERROR, Use `repo_type` argument if needed.", "model_not_found"),
+        # transformers, models/auto/configuration_auto.py; vllm-project/vllm#13307
+        (
+            "File \"/a/transformers/models/auto/configuration_auto.py\", line 6, in get\nKeyError: 'mllama'",
+            "unknown_architecture",
+        ),
         # Ray 2, _private/memory_monitor.py; MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#2
         ("ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node", "out_of_host_memory"),
         # vLLM 0.10.2 to 0.33.0, v1/attention/backends/flash_attn.py; vllm-project/vllm#22331

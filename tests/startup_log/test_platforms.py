@@ -244,3 +244,164 @@ def test_what_nccl_looks_for_is_no_failure() -> None:
     )
 
     assert cause_of(f"# It gets stuck during startup\n\n{line}\n") == "worker_hangs"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # ai-dynamo/dynamo#1188, #851, #429 and #3493: services beside the engine
+        (
+            "ERROR x: Application shutdown with error: Failed to connect to etcd server",
+            "companion_not_reached",
+        ),
+        ("nats.js.errors.ServiceUnavailableError: nats: ServiceUnavailable", "companion_not_reached"),
+        ("[BUG]: ETCD lease lost, leading to a series of events", "companion_not_reached"),
+        # vllm-project/vllm#35789 and #10556
+        ("# CPU OMP thread autobind fails with few local ranks", "processor_binding"),
+        ("AssertionError: Not enough allowed NUMA nodes to bind threads of 4", "processor_binding"),
+        # openai/harmony#38, vllm-project/vllm#46464 and #57099
+        ("openai_harmony.HarmonyError: unexpected tokens remaining in message header", "harmony_not_parsed"),
+        ("# [Bug]: Encountered `openai_harmony.HarmonyError` when using it", "harmony_not_parsed"),
+        # vllm-project/vllm#12332: mistral-common's classes of refused messages
+        (
+            "mistral_common.exceptions.InvalidFunctionCallException: Tool call id was x but must be",
+            "messages_refused",
+        ),
+        # vllm-project/vllm#43995: JSON of a tool call is no file of the model
+        (
+            "A tool call that holds no JSON crashes the tokenizer tool parser with a JSONDecodeError.",
+            "tool_call_not_parsed",
+        ),
+        # ROCm/ROCm#6630: the driver's own words
+        ("amdgpu 0000:07:00.0: [gfxhub] page fault (src_id:0 ring:24)", "rocm_fault"),
+        # vllm-project/vllm#13309
+        ("# Segment fault when loading a model on several GPUs", "process_killed"),
+        # llm-d/llm-d#1430: an image's user that may not write, which the kubelet repeats
+        (
+            "# It is in CrashLoopBackOff\n\nPermissionError: [Errno 13] Permission denied: '/.config'",
+            "file_not_accessible",
+        ),
+        # ai-dynamo/dynamo#13040
+        ("A pod with another UID cannot create $HOME/.triton, it aborts with EACCES.", "file_not_accessible"),
+    ],
+)
+def test_companions_of_the_engine_and_refused_writes_are_named(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_nvidia_s_dynamo_is_no_compiler() -> None:
+    """ai-dynamo/dynamo#504: a server of that name, not torch's compiler."""
+    found = failure_of("# An error handler was invoked when dynamo server is closed by ctrl+c")
+
+    assert found.cause is None or found.cause.name != "compile_failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#30320, #13105 and #5162: checks of the engine's own
+        ("# [Bug]: v1 scheduler assert num_new_tokens > 0", "engine_fault"),
+        ("# AssertionError in Sampler with Prefix Caching and Prompt Logprobs Enabled", "engine_fault"),
+        (
+            FRAME.format("model_executor/layers/sampler.py", 760, "_get_logprobs") + "AssertionError",
+            "engine_fault",
+        ),
+        # vllm-project/vllm#53706: a frame that a person shortened
+        (
+            "# A cache hit crashes the core\n\nvllm/v1/core/sched/scheduler.py, in schedule\nAssertionError",
+            "engine_fault",
+        ),
+        # LMCache/LMCache#3337: its adapter is a connector, and none of LoRA's
+        (
+            "# AssertionError in vllm_v1_adapter.py on request abort in vLLM V1 Scheduler",
+            "kv_connector_failed",
+        ),
+        # volcano-sh/kthena#503
+        ("ERROR 11-22 06:57:51 [a.py:548] Handshake with c00824be failed", "kv_connector_failed"),
+        # vllm-project/vllm#16243, vllm-project/tpu-inference#1425 and marin-community/marin#4413
+        ("# [Usage]: Failed to get global TPU topology.", "tpu_not_usable"),
+        ("# [Bug]: Mosaic failed to compile TPU kernel for gpt-oss on v6e", "compile_failed"),
+        (
+            '  File "/a/tpu_inference/utils.py", line 205, in make_optimized_mesh\nAttributeError: coords',
+            "build_does_not_match",
+        ),
+        # microsoft/WSL#12467: NCCL's own reason
+        (
+            "RuntimeError: NCCL error: unhandled\nError while creating shared memory segment /dev/shm/nccl",
+            "no_space_left",
+        ),
+        # vllm-project/vllm#36835
+        ("# It drops 12.1f, only builds sm_120, not sm_121 on DGX Spark", "no_kernels_for_this_gpu"),
+        # triton-inference-server/server#7547
+        ("# Encounter `Stub process is not healthy` with a pod", "engine_died_serving"),
+        # modelscope/ms-swift#7280: the name of the last exception is cut off
+        (
+            "# vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n\n"
+            + FRAME.format("v1/engine/async_llm.py", 276, "add_request")
+            + "vllm.v1.engine.exceptions.Engin",
+            "engine_died_serving",
+        ),
+    ],
+)
+def test_checks_of_the_engine_and_of_its_companions_are_told_apart(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_a_title_says_more_than_where_ray_s_workers_start() -> None:
+    """vllm-project/vllm#4411: the traceback is cut where the driver waits for its workers."""
+    frame = FRAME.format("executor/ray_gpu_executor.py", 181, "_init_workers_ray")
+
+    assert cause_of(f"# WSL2 nccl issue with 2 GPUs\n\n{frame}") == "nccl"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#579: a person tells where
+        ("When I send several requests, it raises a key error at scheduler.py", "engine_fault"),
+        # vllm-project/vllm#16245: a template that takes text alone
+        ('TypeError: can only concatenate str (not "list") to str', "request_refused"),
+        (FRAME.format("entrypoints/chat_utils.py", 1175, "apply_hf_chat_template"), "request_refused"),
+        # gpustack/gpustack#2958
+        ("# Failed to deploy model with vLLM: Version xxx not found in backend 'vLLM'", "image_not_pulled"),
+        # open-webui/open-webui#14848: a driver that was updated and not loaded
+        ("# It won't start after updating Nvidia driver: driver/library version mismatch", "driver_mismatch"),
+        # vllm-project/vllm#5779
+        ("在使用 Gloo 进行全网格连接时遇到了问题", "ranks_not_connected"),
+        # noonghunna/club-3090#758: a name of weights in a title is not why a server dies
+        ("# vllm-thinkingcap-27b-dual-w4a8 crashes after small number of inference", "engine_died_serving"),
+        # vllm-project/vllm#14765
+        ("# [V1][Bug] IMA with ngram spec decoding and flashinfer", "illegal_memory_access"),
+    ],
+)
+def test_what_people_say_of_servers_is_named(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_a_warning_of_all_platforms_but_cuda_is_not_what_a_person_describes() -> None:
+    """vllm-project/vllm-ascend#1565: the plugin has kernels of its own."""
+    said = "# It crashes\n\nIt reports an error on HcclAllgather: errcode 6:\n\n"
+    warned = "Failed to import from vllm._C with ModuleNotFoundError(\"No module named 'vllm._C'\")"
+
+    assert cause_of(f"{said}WARNING 07-01 00:37:06 [a.py:22] {warned}") == "ascend_fault"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vllm-project/vllm#2719: a /dev/shm that is not full, but may not be written
+        (
+            "RuntimeError: unable to open shared memory object <t> in read mode: Permission denied (13)",
+            "file_not_accessible",
+        ),
+        # runpod-workers/worker-vllm#85: a field of a request is no flag
+        (
+            '"message": "1 validation error for ChatCompletionRequest: Extra inputs [type=extra_forbidden]"',
+            "request_parameter_refused",
+        ),
+        # zai-org/GLM-OCR#10
+        ("# Transformer与VLLM版本冲突", "build_does_not_match"),
+    ],
+)
+def test_words_of_requests_and_of_shared_memory_are_told_apart(text: str, cause: str) -> None:
+    assert cause_of(text) == cause

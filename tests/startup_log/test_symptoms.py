@@ -66,6 +66,10 @@ TITLES = [
     ("Failed to apply Qwen2VLProcessor when serving a fine model", "multimodal_input_not_processed"),
     ("cpu offload fails with AssertionError on Windows", "platform_not_supported"),
     ("dummy \u8f93\u5165 shape \u4e0d\u5339\u914d\u5bfc\u81f4\u5d29\u6e83", "tensors_do_not_fit"),
+    # vllm-project/vllm#10534, ai-dynamo/dynamo#754 and #1492.
+    ("Fail to load params.json", "model_config_not_read"),
+    ("dynamo serve cannot use a local model while offline, the hub is asked", "model_not_found"),
+    ("It requires GPU 0 to be available and cannot run without it", "memory_taken_by_others"),
     # Devices, memory, processes.
     ("no kernel image for RTX 5090 with vllm 0.8.2", "no_kernels_for_this_gpu"),
     ("[Bug]: CUDA OOM when serving Qwen3-32B with gpu_memory_utilization=0.9", "out_of_memory"),
@@ -116,6 +120,15 @@ def test_a_title_names_its_cause(title: str, cause: str | tuple[str, ...], form:
     assert failure is not None
     assert failure.cause is not None
     assert failure.cause.name in cause if isinstance(cause, tuple) else failure.cause.name == cause
+
+
+def test_a_mark_of_a_form_is_no_part_of_a_title() -> None:
+    """The form of QwenLM/Qwen#1447."""
+    failure = read_log("# [BUG] <title>bitsandbytes 4bit \u63a8\u7406\u62a5\u9519vllm\n").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "quantization_not_supported"
 
 
 def test_a_heading_is_one_sentence() -> None:

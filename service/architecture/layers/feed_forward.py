@@ -12,6 +12,8 @@ class DenseFeedForward:
     bias: bool = False
     output_bias: bool = False
     """Only the last projection has a bias."""
+    names: tuple[str, str] = ("up_proj", "down_proj")
+    """What the engine calls the projections of a plain network."""
     gates_by_release: bool = False
     """Older releases have its first matrix in full on every rank (ModernBERT)."""
 

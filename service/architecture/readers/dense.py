@@ -258,6 +258,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             output_bias=("use_bias",),
             mlp_bias=("use_bias",),
             gated=False,
+            mlp_names=("c_fc", "c_proj"),
             norms=2 * LAYER_NORM,
         ),
         tied_by_default=True,

@@ -65,6 +65,8 @@ class Decoder:
     output_bias: Flag = False
     mlp_bias: Flag = False
     gated: bool = True
+    mlp_names: tuple[str, str] = ("up_proj", "down_proj")
+    """What the engine calls the projections of a plain network."""
     norms: int = 2
     norm: QueryKeyNorm = QueryKeyNorm.NONE
     """How queries and keys are normalized."""
@@ -115,6 +117,7 @@ class Decoder:
         return DenseFeedForward(
             text.integer("intermediate_size", default=4 * text.integer("hidden_size")),
             gated=self.gated,
+            names=self.mlp_names,
             bias=is_set(text, self.mlp_bias),
         )
 

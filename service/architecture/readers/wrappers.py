@@ -133,7 +133,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Glm5NextForConditionalGeneration": Wrapper(
         "Glm5NextForCausalLM", model_type="glm5_next_text", splits_media_heads=True
     ),
-    "GlmAsrForConditionalGeneration": Wrapper("LlamaForCausalLM", towers=audio.glm_asr),
+    "GlmAsrForConditionalGeneration": Wrapper(
+        "LlamaForCausalLM", splits_media_heads=True, towers=audio.glm_asr
+    ),
     "GlmOcrForConditionalGeneration": Wrapper(
         "Glm4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.glm_ocr
     ),

@@ -52,6 +52,8 @@ class CheckpointRules:
     """Types that models may run in by the format of their checkpoint; formats that are not named run in
     any.
     """
+    plain_awq: bool
+    """Whether AWQ that Marlin cannot run, or that ``--quantization awq`` names, gets kernels of float16."""
     plain_gptq: bool
     """Whether GPTQ checkpoints that Marlin cannot run are loaded by the plain kernels."""
     activation_order: bool

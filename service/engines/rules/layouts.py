@@ -13,18 +13,20 @@ class LayoutRules:
     """What it says of experts in the order of activations that Marlin does not take; empty: none."""
     fp8_needs_activations: bool
     """Whether GPUs with kernels for fp8 run weights in fp8 only beside activations in fp8."""
-    compressed_formats: frozenset[str]
-    """Formats of compressed-tensors that it has for linear layers."""
-    compressed_expert_formats: frozenset[str]
-    """Formats of compressed-tensors that it has for experts."""
+    compressed_linear: frozenset[str]
+    """Schemes of compressed-tensors that it has for linear layers."""
+    compressed_experts: frozenset[str]
+    """Schemes of compressed-tensors that it has for experts."""
+    integer_experts_refusal: str
+    """What it says of experts in four bits beside integer activations of eight."""
+    integer_experts_error: str
+    """The type of that exception."""
     packed_bits: frozenset[str]
     """Bits of packed integers (compressed-tensors)."""
     asymmetric_experts: bool
     """Whether experts of packed integers may have zero points."""
     expert_group_refusal: str
     """What it says of experts whose split width the groups do not divide; empty: it builds them."""
-    quark_int8_experts: bool
-    """Whether it has experts in Quark's int8."""
     unaligned_projections: frozenset[str]
     """Methods of which fused projections are built even if FP8's blocks do not divide their split widths."""
     packed_kernels: frozenset[str]
@@ -41,5 +43,7 @@ class LayoutRules:
     """What it says of outputs that such blocks do not divide; empty: it builds them."""
     modelopt_mxfp8_inputs: str
     """What it says of inputs that groups of ModelOpt's MXFP8 do not divide."""
+    mxfp8_refusal: str
+    """What it says of a checkpoint whose method is mxfp8; empty: it takes them where the GPU does."""
     modelopt_mxfp8_refusal: str
     """What it says of every ModelOpt checkpoint in MXFP8; empty: it takes them, if it knows the algorithm."""

@@ -20,5 +20,13 @@ def auto_round_faults(linear: Linear, scheme: WeightScheme, rules: AutoRoundRule
         )
 
 
+def auto_round_experts(scheme: WeightScheme) -> Iterator[EngineRefusal]:
+    """Yield what AutoRound's fp8 raises about experts: vLLM 0.29.0 to 0.33.0, INCScheme.get_moe_method."""
+    if scheme.format is WeightFormat.FP8:
+        yield EngineRefusal(
+            Stage.MODEL, "INCFp8Scheme does not support MoE layers.", type="NotImplementedError"
+        )
+
+
 def _on_marlin(scheme: WeightScheme) -> bool:
     return scheme.bits in PACKED_BITS and scheme.symmetric and scheme.group_size in MARLIN_GROUPS

@@ -288,8 +288,9 @@ def _dense(
     first = network.intermediate_size if whole_gates else width
     outputs = (first, first) if network.gated else (first,)
     parts = ("gate_proj", "up_proj") if network.gated else ()
+    first_name, last_name = network.names
     yield Linear(
-        f"{name}.{'gate_up_proj' if network.gated else 'up_proj'}",
+        f"{name}.{'gate_up_proj' if network.gated else first_name}",
         hidden,
         outputs,
         parts,
@@ -297,7 +298,7 @@ def _dense(
         splits_outputs=shards.splits,
     )
     yield Linear(
-        f"{name}.down_proj",
+        f"{name}.{last_name}",
         width,
         (hidden,),
         bias=hidden if network.bias or network.output_bias else 0,

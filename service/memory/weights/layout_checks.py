@@ -16,35 +16,36 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.layouts import LayoutRules
+from service.engines.rules.quark import QuarkRules
 from service.memory.parallelism import Parallelism
-from service.memory.weights.auto_round_checks import auto_round_faults
+from service.memory.weights.auto_round_checks import auto_round_experts, auto_round_faults
+from service.memory.weights.compressed_checks import (
+    compressed_experts,
+    compressed_linear,
+    expert_blocks,
+    is_whole_rows,
+)
 from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
 from service.memory.weights.module_bytes import AS_STORED
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
 from service.memory.weights.parameters import layer_modules_of, module_bytes_of, tower_modules_of
 from service.memory.weights.quantized import refines, runs_on_marlin
+from service.memory.weights.quark_checks import quark_linear
 
-W4A8_UNIT: Final = 256
-"""vLLM 0.19.0 to 0.33.0, CompressedTensorsW4A8Fp8MoEMethod.create_weights: sizes are multiples of this."""
 INPUT_BLOCKS: Final = (
     "Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block}."
 )
 OUTPUT_BLOCKS: Final = (
     "Weight output_partition_size = {size} is not divisible by weight quantization block_n = {block}."
 )
-EXPERT_BLOCKS: Final = (
-    "The output_size of gate's and up's weight = {size} is not divisible by weight quantization "
-    "block_n = {block}."
-)
 NEGATIVE_SIZE: Final = "Trying to create tensor with negative dimension -{hidden}: {shape}"
 LEAST_GROUP: Final = 32
 GENERAL_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 """Formats of experts that other kernels take where Marlin does not."""
-WEIGHT_ONLY_EXPERTS: Final = "For Fused MoE layers, only format: pack-quantized is supported"
-NO_SCHEME: Final = "No compressed-tensors compatible scheme was found."
 SPLIT_OUTPUTS: Final = frozenset(
     {"fused_qkv_a_proj", "gate_up_proj", "kv_b_proj", "q_b_proj", "q_proj", "qkv_proj", "up_proj"}
+    | {"per_layer_model_projection"}
 )
 """Modules that every class fuses, or splits by their outputs, as they are counted here."""
 PACKED_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ, WeightFormat.PACKED})
@@ -96,6 +97,7 @@ def _refusal(
         Device(deployment.compute_capability, deployment.dtype or architecture.dtype),
         rules_for(release).layouts,
         rules_for(release).auto_round,
+        rules_for(release).quark,
         sizes.layout.padded_marlin_experts,
     )
     found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
@@ -139,6 +141,7 @@ class _Loader:
     device: Device
     rules: LayoutRules
     auto_round: AutoRoundRules
+    quark: QuarkRules
     padded_marlin_experts: bool
 
     def faults(self, module: Module, scheme: WeightScheme) -> Iterator[EngineRefusal]:
@@ -154,25 +157,25 @@ class _Loader:
             asymmetric = self.rules.asymmetric_experts and (
                 self.padded_marlin_experts or self._on_marlin(experts, scheme)
             )
-            faults = _compressed_experts(experts, scheme, self.rules, asymmetric=asymmetric)
+            faults = compressed_experts(
+                experts, scheme, self.device.compute_capability, self.rules, asymmetric=asymmetric
+            )
             yield from starmap(_refuse, faults)
             ordered = scheme.activation_order and scheme.format is WeightFormat.PACKED
             if ordered and self.rules.ordered_experts_refusal and not self._on_marlin(experts, scheme):
                 yield _refuse("ValueError", self.rules.ordered_experts_refusal)
-            if _is_whole_rows(scheme) and not self._on_marlin(experts, scheme):
+            if is_whole_rows(scheme) and not self._on_marlin(experts, scheme):
                 yield _refuse("AssertionError", "")
         if (
             blocks
             and self.method == "fp8"
             and (self.rules.expert_block_check or not refines(experts, scheme))
         ):
-            yield from starmap(_refuse, _expert_blocks(experts, scheme))
-        if (
-            self.method == "quark"
-            and scheme.format is WeightFormat.INT8
-            and not self.rules.quark_int8_experts
-        ):
+            yield from starmap(_refuse, expert_blocks(experts, scheme))
+        if self.method == "quark" and scheme.format is WeightFormat.INT8 and not self.quark.int8_experts:
             yield _refuse("RuntimeError", "Unsupported FusedMoe scheme")
+        if self.method in AUTO_ROUND:
+            yield from auto_round_experts(scheme)
         if self.by_modelopt:
             yield from modelopt_experts(experts, scheme)
         if scheme.format in GENERAL_FORMATS and self._on_marlin(experts, scheme):
@@ -206,8 +209,11 @@ class _Loader:
 
     def _linear(self, linear: Linear, scheme: WeightScheme) -> Iterator[EngineRefusal]:
         blocks = scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK
-        if self.method == "compressed-tensors" and not _has_linear(scheme, self.rules):
-            yield _refuse("NotImplementedError", NO_SCHEME)
+        if self.method == "compressed-tensors":
+            faults = compressed_linear(scheme, self.device.compute_capability, self.rules)
+            yield from starmap(_refuse, faults)
+        if self.method == "quark":
+            yield from starmap(_refuse, quark_linear(scheme, self.device.compute_capability, self.quark))
         if self.by_modelopt:
             yield from modelopt_linear(linear, scheme, self.rules)
         elif blocks:
@@ -218,31 +224,8 @@ class _Loader:
             yield from packed_faults(linear, scheme, self.method, self.device, self.rules)
 
 
-def _is_whole_rows(scheme: WeightScheme) -> bool:
-    """Return whether experts of packed integers share scales along whole rows, which Marlin alone takes.
-
-    Source: vLLM 0.19.0 to 0.33.0, CompressedTensorsWNA16MoEMethod: ``strategy == "group"``.
-    """
-    return scheme.format is WeightFormat.PACKED and scheme.group_size is None and not scheme.byte_activations
-
-
-def _expert_blocks(experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
-    """Source: vLLM 0.10.2 to 0.29.0, Fp8MoEMethod.create_weights."""
-    width, block = experts.intermediate_size, (scheme.block or (128, 128))[0]
-    if width % block:
-        yield "ValueError", EXPERT_BLOCKS.format(size=width, block=block)
-
-
 def _refuse(kind: str, words: str) -> EngineRefusal:
     return EngineRefusal(Stage.MODEL, words, type=kind)
-
-
-def _has_linear(scheme: WeightScheme, rules: LayoutRules) -> bool:
-    """Source: vLLM 0.12.0 to 0.33.0, CompressedTensorsConfig._get_scheme_from_parts."""
-    packed = scheme.format is WeightFormat.PACKED
-    return scheme.format.value in rules.compressed_formats and (
-        not packed or str(scheme.bits) in rules.packed_bits
-    )
 
 
 def _blocks(
@@ -267,27 +250,6 @@ def _unaligned(linear: Linear, method: str, rules: LayoutRules) -> bool:
     return len(linear.outputs) > 1 and method in rules.unaligned_projections
 
 
-def _compressed_experts(
-    experts: Experts, scheme: WeightScheme, rules: LayoutRules, *, asymmetric: bool
-) -> Iterator[tuple[str, str]]:
-    """Yield what the release raises about experts; ``asymmetric``: they may have zero points.
-
-    Source: vLLM 0.19.0 to 0.33.0, compressed_tensors_moe: get_moe_method and create_weights.
-    """
-    if scheme.format.value not in rules.compressed_expert_formats:
-        yield "RuntimeError", "Unsupported FusedMoe scheme"
-    if scheme.format is WeightFormat.INT8 and scheme.static_activations:
-        yield "RuntimeError", "Unsupported FusedMoe scheme"
-    if scheme.format is WeightFormat.FP8 and scheme.weight_only:
-        yield "ValueError", WEIGHT_ONLY_EXPERTS
-    if scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK:
-        yield from _expert_blocks(experts, scheme)
-    if scheme.format is WeightFormat.FP8 and _static_beside_channels(scheme):
-        yield "AssertionError", ""
-    if scheme.format is WeightFormat.PACKED:
-        yield from _packed_experts(experts, scheme, rules, asymmetric=asymmetric)
-
-
 def _marlin_experts(experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
     """Yield what Marlin's class for AWQ raises, which takes a group of whole rows for -1 too.
 
@@ -296,28 +258,3 @@ def _marlin_experts(experts: Experts, scheme: WeightScheme) -> Iterator[tuple[st
     if scheme.format is WeightFormat.AWQ and scheme.group_size is None:
         shape = f"[{experts.count}, -{experts.hidden_size}, {2 * experts.intermediate_size}]"
         yield "RuntimeError", NEGATIVE_SIZE.format(hidden=experts.hidden_size, shape=shape)
-
-
-def _static_beside_channels(scheme: WeightScheme) -> bool:
-    """Source: vLLM 0.19.0 to 0.33.0, CompressedTensorsW8A8Fp8MoEMethod.__init__."""
-    return scheme.granularity is Granularity.CHANNEL and scheme.static_activations
-
-
-def _packed_experts(
-    experts: Experts, scheme: WeightScheme, rules: LayoutRules, *, asymmetric: bool
-) -> Iterator[tuple[str, str]]:
-    width, hidden = experts.intermediate_size, experts.hidden_size
-    if scheme.byte_activations:
-        if hidden % W4A8_UNIT:
-            yield "AssertionError", f"{hidden=} must be divisible by {W4A8_UNIT}"
-        if width % W4A8_UNIT:
-            yield (
-                "AssertionError",
-                f"intermediate_size_per_partition={width} must be divisible by {W4A8_UNIT}",
-            )
-        return
-    if not (scheme.symmetric or asymmetric):
-        yield "AssertionError", "Only symmetric quantization is supported for MoE"
-    group = scheme.group_size
-    if group is not None and width % group and rules.expert_group_refusal:
-        yield "ValueError", rules.expert_group_refusal.format(width=width, group=group)

@@ -78,10 +78,17 @@ class ModuleNames:
         prefixed = 0
         for prefix in PREFIXES:
             prefixed |= of_expressions.after(prefix)
+        names, beginnings, parts = map(Fragments.of, (found.names, found.beginnings, found.parts))
+        if found.form is not None and found.form.whole:
+            names = Fragments.of(entries, found.form)
+        elif found.form is not None and found.form.anywhere:
+            parts = Fragments.of(entries, found.form)
+        elif found.form is not None:
+            beginnings = Fragments.of(entries, found.form)
         return cls(
-            Fragments.of(found.names),
-            Fragments.of(found.beginnings),
-            Fragments.of(found.parts),
+            names,
+            beginnings,
+            parts,
             of_globs,
             of_expressions,
             prefixed,

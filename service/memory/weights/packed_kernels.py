@@ -6,16 +6,23 @@ on each rank, or the release cannot build it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from service.architecture.weight_schemes import WeightFormat, WeightScheme
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.layouts import LayoutRules
+from service.memory.weights.compressed_checks import ON_HOPPER
+from service.memory.weights.compressed_kinds import linear_kind
 from service.memory.weights.modules import Linear
 
 NO_KERNEL: Final = "Failed to find a kernel that can implement the WNA16 linear layer."
 UNALIGNED_INPUTS: Final = (
     "The input size is not aligned with the quantized weight shape. This can be caused by too large tensor "
+    "parallel size."
+)
+UNALIGNED_OUTPUTS: Final = (
+    "The output size is not aligned with the quantized weight shape. This can be caused by too large tensor "
     "parallel size."
 )
 MARLIN_GROUPS: Final = frozenset({None, 32, 64, 128})
@@ -58,12 +65,29 @@ def packed_faults(
         if linear.inputs % (scheme.group_size or linear.inputs):
             yield EngineRefusal(Stage.MODEL, UNALIGNED_INPUTS, detail=_cut(linear, scheme))
         return
+    if scheme.format is WeightFormat.GPTQ and _is_plain(scheme) and "humming" not in rules.packed_kernels:
+        yield from _plain_faults(linear, scheme)
     if scheme.bits not in PACKED_BITS or method not in KERNEL_METHODS:
         return
     if not _has_kernel(linear, scheme, device, rules):
         yield EngineRefusal(Stage.MODEL, NO_KERNEL, detail=_cut(linear, scheme))
     if scheme.format is WeightFormat.PACKED and _splits_groups(linear, scheme):
         yield _split_group(linear, scheme.group_size or 0, rules)
+
+
+def _is_plain(scheme: WeightScheme) -> bool:
+    return scheme.bits not in PACKED_BITS
+
+
+def _plain_faults(linear: Linear, scheme: WeightScheme) -> Iterator[EngineRefusal]:
+    """Yield what GPTQ's own kernels raise, which have bits that no others take.
+
+    Source: vLLM 0.15.1 to 0.21.0, gptq.py GPTQLinearMethod.create_weights.
+    """
+    if linear.inputs % (scheme.group_size or linear.inputs):
+        yield EngineRefusal(Stage.MODEL, UNALIGNED_INPUTS, detail=_cut(linear, scheme))
+    if sum(linear.outputs) % Fraction(WORD_BITS, scheme.bits).numerator:
+        yield EngineRefusal(Stage.MODEL, UNALIGNED_OUTPUTS, detail=_cut(linear, scheme))
 
 
 def _splits_groups(linear: Linear, scheme: WeightScheme) -> bool:
@@ -103,8 +127,18 @@ def _has_kernel(linear: Linear, scheme: WeightScheme, device: Device, rules: Lay
         "humming": _humming,
     }
     if scheme.byte_activations:
-        return "humming" in rules.packed_kernels or _cutlass(linear, scheme, device)
+        return "humming" in rules.packed_kernels or (
+            _on_hopper(scheme, device, rules) and _cutlass(linear, scheme, device)
+        )
     return any(takes[kernel](linear, scheme, device) for kernel in rules.packed_kernels)
+
+
+def _on_hopper(scheme: WeightScheme, device: Device, rules: LayoutRules) -> bool:
+    """Return whether the release takes the activations for 8-bit floats."""
+    kind = None
+    if scheme.compressed is not None:
+        kind = linear_kind(scheme.compressed, device.compute_capability, rules.compressed_linear)
+    return kind in ON_HOPPER
 
 
 def _fits(linear: Linear, tile: tuple[int, int]) -> bool:

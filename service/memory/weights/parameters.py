@@ -192,7 +192,12 @@ def _after_layers(
         return
     shards = Shards() if deployment.whole_encoders else deployment.shards
     for tower in built_towers(architecture, layout.towers, deployment.media):
-        yield from tower_modules(tower, shards, sharded_positions=layout.stages.sharded_positions)
+        yield from tower_modules(
+            tower,
+            shards,
+            sharded_positions=layout.stages.sharded_positions,
+            quantizable=architecture.class_name not in layout.towers.unquantized,
+        )
 
 
 def _layer_sizes(

@@ -5,10 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from service.architecture.uniform_lists import (
+    ANYTHING,
+    EntryForm,
+    expression_form,
+    lines_of,
+    name_form,
+    shell_form,
+)
+from service.architecture.weight_schemes import LONG, Names
 from service.memory.weights.patterns import MAX_PLACES
 
 REGULAR: Final = "re:"
-ANYTHING: Final = ".*"
 TOO_MANY: Final = 8 * MAX_PLACES
 """Characters of patterns that are not read: few need more than two for a place of an automaton."""
 WILD: Final = frozenset("*?[")
@@ -22,6 +30,8 @@ class SortedEntries:
     """Entries as they are written, but for stars at their ends."""
 
     names: Sequence[str] = ()
+    form: EntryForm | None = None
+    """How all entries of a long list are written; they are not taken apart then."""
     beginnings: list[str] = field(default_factory=list)
     """Shell patterns with one star, at the end; expressions without operators, of long lists."""
     parts: list[str] = field(default_factory=list)
@@ -34,32 +44,28 @@ class SortedEntries:
     @classmethod
     def of(cls, entries: tuple[str, ...]) -> Self:
         """Return the entries by kind."""
-        found = cls()
-        lines = "\n" + "\n".join(entries)
-        if lines.count(f"\n{REGULAR}") == lines.count("\n") == len(entries):
-            found._take_expressions(lines.replace(f"\n{REGULAR}", "\n"), None)
+        found = cls(form=entries.form if isinstance(entries, Names) else None)
+        if found.form is not None:
             return found
-        if f"\n{REGULAR}" in lines:
-            expressions = [entry.removeprefix(REGULAR) for entry in entries if entry.startswith(REGULAR)]
-            found._take_expressions("\n" + "\n".join(expressions), expressions)
-            entries = tuple(entry for entry in entries if not entry.startswith(REGULAR))
-            lines = "\n" + "\n".join(entries)
+        lines = lines_of(entries)
+        regular = lines.count(f"\n{REGULAR}")
+        found.form = _form_of(lines, len(entries), regular)
+        if found.form is not None:
+            return found
+        if regular:
+            written = entries if regular == len(entries) else [each for each in entries if _is_regular(each)]
+            found._take_expressions(written)
+            if len(written) == len(entries):
+                return found
+            entries = tuple(entry for entry in entries if not _is_regular(entry))
+            lines = lines_of(entries)
         if "*" in lines:
-            found._take_patterns(entries, lines)
+            found._take_patterns(entries)
         else:
             found.names = entries
         return found
 
-    def _take_patterns(self, entries: tuple[str, ...], lines: str) -> None:
-        stars, count = lines.count("*"), len(entries)
-        if "?" not in lines and "[" not in lines and lines.count("\n") == count:
-            ends = (f"{lines}\n").count("*\n")
-            if stars == ends == count:
-                self.beginnings += lines.replace("*", "").split("\n")[1:]
-                return
-            if stars == 2 * count and ends == lines.count("\n*") == count:
-                self.parts += lines.replace("*", "").split("\n")[1:]
-                return
+    def _take_patterns(self, entries: tuple[str, ...]) -> None:
         self.names = [entry for entry in entries if "*" not in entry]
         places = 0
         for entry in entries:
@@ -80,24 +86,18 @@ class SortedEntries:
         else:
             self.parts.append(begin)
 
-    def _take_expressions(self, lines: str, expressions: list[str] | None) -> None:
+    def _take_expressions(self, written: Sequence[str]) -> None:
         """Take those without operators out of a list that is too long for one automaton.
 
         They match names that begin with them (or have them anywhere, after ``.*``). A dot is taken for a dot.
-        ``lines``: each after a line break. ``expressions``: the same; ``None`` if none has a break itself.
+        ``written``: each after the sign of an expression.
         """
-        count = lines.count("\n") if expressions is None else len(expressions)
-        if len(lines) <= MAX_PLACES:
-            self.expressions = _split(lines) if expressions is None else expressions
+        if len(written) <= MAX_PLACES and sum(map(len, written)) <= MAX_PLACES:
+            self.expressions = [each.removeprefix(REGULAR) for each in written]
             return
-        anywhere = lines.count(f"\n{ANYTHING}") == count
-        literals = _unescaped(lines.replace(f"\n{ANYTHING}", "\n") if anywhere else lines)
-        if not has_operators(literals) and literals.count("\n") == count:
-            (self.parts if anywhere else self.beginnings).extend(_split(literals))
-            return
-        expressions = _split(lines) if expressions is None else expressions
         places = 0
-        for expression in expressions:
+        for each in written:
+            expression = each.removeprefix(REGULAR)
             literal = expression.removeprefix(ANYTHING).replace(r"\.", ".")
             if _OPERATOR.search(literal):
                 self.expressions.append(expression)
@@ -109,17 +109,14 @@ class SortedEntries:
                 (self.parts if expression.startswith(ANYTHING) else self.beginnings).append(literal)
 
 
-def has_operators(text: str) -> bool:
-    """Whether expressions, joined, have a character that is more than itself."""
-    return any(operator in text for operator in OPERATORS)
+def _is_regular(entry: str) -> bool:
+    return entry.startswith(REGULAR)
 
 
-def _unescaped(lines: str) -> str:
-    """Return expressions with plain dots for escaped ones."""
-    if lines.count("\\") == lines.count(r"\."):  # to take one character out is faster
-        return lines.replace("\\", "")
-    return lines.replace(r"\.", ".")
-
-
-def _split(lines: str) -> list[str]:
-    return lines.split("\n")[1:]
+def _form_of(lines: str, count: int, regular: int) -> EntryForm | None:
+    """Return how all entries of a long list are written, if they are written alike."""
+    if count <= LONG:
+        return None
+    if regular:
+        return expression_form(lines, count, REGULAR) if len(lines) > MAX_PLACES else None
+    return shell_form(lines, count) if "*" in lines else name_form(lines, count)

@@ -37,17 +37,21 @@ def built_towers(
             yield tower
 
 
-def tower_modules(tower: Tower, shards: Shards, *, sharded_positions: bool) -> Modules:
+def tower_modules(
+    tower: Tower, shards: Shards, *, sharded_positions: bool, quantizable: bool = True
+) -> Modules:
     """Yield the modules of one tower.
 
-    ``sharded_positions``: learned positions are split over the ranks.
+    ``sharded_positions``: learned positions are split over the ranks; ``quantizable``: the release's class
+    passes the checkpoint's quantization to its towers.
     """
+    quantizable = quantizable and tower.quantizable
     for index in range(tower.depth):
         prefix = f"{tower.name}.{tower.layers}.{index}."
         for projection in tower.block:
-            yield _projection(projection, prefix, shards, quantizable=tower.quantizable)
+            yield _projection(projection, prefix, shards, quantizable=quantizable)
     for projection in tower.frame:
-        yield _projection(projection, "", shards, quantizable=tower.quantizable)
+        yield _projection(projection, "", shards, quantizable=quantizable)
     positions = tower.position_elements
     yield PlainModule(
         tower.depth * tower.block_elements

@@ -126,6 +126,8 @@ class TowerLayout:
     """Classes whose encoder is left out by the limit of images; others' by those of images and videos."""
     chunked: frozenset[str]
     """Classes whose images and videos are one modality, ``vision_chunk``."""
+    unquantized: frozenset[str]
+    """Classes whose encoders are never quantized."""
 
 
 @dataclass(frozen=True, slots=True)
