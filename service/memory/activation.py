@@ -69,6 +69,8 @@ class ActivationConstants:
     """Added to the computed peak."""
     keeps_experts: bool
     """The experts' work space is still there when the sampler runs."""
+    indexer_contexts: int
+    """Contexts for whose keys the indexer of sparse attention reserves room in the same work space."""
     encodes_v2: bool
     """The V2 model runner runs the encoders before it profiles the decoder."""
     compile_percent_v2: Range
@@ -97,7 +99,7 @@ def activation(
     v2 = run.v2_model_runner
     copies = constants.sampler_copies_v2 if v2 else constants.sampler_copies_v1
     least, peak, most = (
-        _peak(architecture, run, each if run.samples else None, keeps_experts=constants.keeps_experts)
+        _peak(architecture, run, each if run.samples else None, constants)
         for each in (copies.low, copies.middle, copies.high)
     )
     below, above = constants.spread_percent_v2 if v2 else constants.spread_percent_v1
@@ -214,16 +216,19 @@ def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: S
 
 
 def _peak(
-    architecture: ModelArchitecture, run: ProfileRun, sampler_copies: float | None, *, keeps_experts: bool
+    architecture: ModelArchitecture,
+    run: ProfileRun,
+    sampler_copies: float | None,
+    constants: ActivationConstants,
 ) -> int:
     """Return the peak of the forward pass or of the sampler, whichever is larger.
 
     ``sampler_copies``: float32 copies of the logits; ``None`` on a rank that does not sample.
-    ``keeps_experts``: the experts' work space outlives the forward pass.
     """
     token_bytes = run.tokens * run.element_bytes
     widest_layer, widest_experts = _widths(architecture, run.shards)
     experts = 0 if exchanges_in_kernel(run) else token_bytes * widest_experts
+    experts = max(experts, indexer_bytes(architecture, constants, run))
     forward = token_bytes * widest_layer + experts
     if sampler_copies is None:
         return forward
@@ -231,7 +236,7 @@ def _peak(
     dummies = 2 if run.draft_tokens and not run.v2_model_runner else 0
     logit_bytes = sampler_copies * FLOAT32 + (1 + dummies) * run.element_bytes
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
-    still_there = experts if keeps_experts and not _frees_work_space(architecture) else 0
+    still_there = experts if constants.keeps_experts and not _frees_work_space(architecture) else 0
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
 
 
@@ -261,6 +266,20 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
             rows = groups + mixer.sliding_window + run.tokens
             sizes.append(COMPRESSED_CHUNK * rows * mixer.head_size)
     return max(sizes) * run.element_bytes
+
+
+def indexer_bytes(architecture: ModelArchitecture, constants: ActivationConstants, run: ProfileRun) -> int:
+    """Return the bytes in which the indexer of sparse MLA gathers keys; experts work in the same room.
+
+    A key takes a byte for each element, and four for its scale. Source: vLLM 0.13.0 to 0.33.0,
+    get_max_prefill_buffer_size, and sparse_attn_indexer without metadata (the profile run).
+    """
+    sizes = [0]
+    for mixer in (layer.mixer for layer in architecture.distinct_layers):
+        if isinstance(mixer, MultiHeadLatentAttention) and mixer.indexer is not None:
+            rows = constants.indexer_contexts * run.length // mixer.indexer.group_size
+            sizes.append(rows * (mixer.indexer.head_dim + FLOAT32))
+    return max(sizes)
 
 
 def _token_counts(architecture: ModelArchitecture, run: ProfileRun) -> int:

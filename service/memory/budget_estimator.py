@@ -36,6 +36,7 @@ from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
 from service.memory.shared_terms import graphs_of, profiled
 from service.memory.weights.adapters import NONE, AdapterRoom, AdapterSlots
+from service.memory.weights.allocation import Loading, segment_rests
 from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.freed_indices import freed_indices
@@ -160,7 +161,7 @@ def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> Me
     # The checkpoint's size says nothing about weights that the engine converts while it loads.
     unchanged = stored is architecture and inputs.dtype is None
     checkpoint_bytes = inputs.checkpoint_bytes if unchanged else None
-    start = _Start(stored, inputs, constants_at(inputs.release))
+    start = _Start(stored, inputs, constants_at(inputs.release), converts=stored is not architecture)
     stages = inputs.deployment.stages(stored)
     *others, last = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
     if stored.draft is not None:
@@ -181,6 +182,8 @@ class _Start:
     architecture: ModelArchitecture
     inputs: BudgetInputs
     constants: MemoryConstants
+    converts: bool
+    """The engine quantizes the weights while it loads them."""
 
     def stage(self, parameters: Estimate, layers: range) -> MemoryBudget:
         inputs = self.inputs
@@ -260,6 +263,9 @@ class _Start:
         if inputs.offload is None and parameters.basis is Basis.COMPUTED:
             freed = freed_indices(self.architecture, inputs.deployment, inputs.release, layers)
             resident = _with(resident, freed) if freed.bytes else resident
+            loading = Loading(self.constants.resident.unsplit_mib, converts=self.converts)
+            rests = segment_rests(self.architecture, inputs.deployment, inputs.release, layers, loading)
+            resident = _with(resident, rests) if rests.bytes else resident
         if inputs.balances_experts:
             resident = _with(resident, self._moved_experts(layers))
         if inputs.adapters is not None:

@@ -288,7 +288,10 @@ def test_weights_in_the_hosts_memory_make_room() -> None:
     assert moved.verdict is not Verdict.REFUSED
     assert plain.memory is not None
     assert moved.memory is not None
-    assert plain.memory.weights.bytes - moved.memory.weights.bytes == 40 << 30
+    whole, left = plain.memory.weights, moved.memory.weights
+    assert whole.parameter_bytes - left.parameter_bytes == 40 << 30
+    # Segments of the allocator have rests on the GPU alone.
+    assert 0 <= whole.bytes - left.bytes - (40 << 30) < 256 << 20
     assert "--cpu-offload-gb 40.0" in moved.command
 
 

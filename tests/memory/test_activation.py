@@ -19,7 +19,13 @@ from service.architecture.layers.recurrence import (
     Recurrence,
     ShortConvolution,
 )
-from service.memory.activation import ActivationConstants, activation, compiled_copy, layer_width
+from service.memory.activation import (
+    ActivationConstants,
+    activation,
+    compiled_copy,
+    indexer_bytes,
+    layer_width,
+)
 from service.memory.constants import constants_at
 from service.memory.media_choices import ALL_MEDIA, MediaChoice, MediaChoices
 from service.memory.profile_run import ProfileRun
@@ -147,6 +153,45 @@ def test_without_media_the_compiled_code_reads_the_embedding(media: MediaChoices
     assert copy.low == 0
 
 
+@pytest.mark.parametrize(
+    ("model", "release", "max_model_len", "gathered"),
+    [
+        # "40 * 163840 * 132 = 865075200 bytes = 825 MB", says the source of 0.13.0.
+        ("deepseek-ai/DeepSeek-V3.2", "0.13.0", 163_840, 865_075_200),
+        ("deepseek-ai/DeepSeek-V3.2", "0.12.0", 163_840, 43_253_760),
+        ("nvidia/GLM-5.2-NVFP4", "0.26.0", 819_200, 4_325_376_000),
+        ("deepseek-ai/DeepSeek-V3.1", "0.26.0", 163_840, 0),
+    ],
+)
+def test_indexers_of_sparse_attention_have_room_for_keys(
+    model: str, release: str, max_model_len: int, gathered: int
+) -> None:
+    run = replace(GLM, max_model_len=max_model_len)
+
+    assert indexer_bytes(bundled(model), constants_at(Version(release)).activation, run) == gathered
+
+
+def test_the_peak_of_a_model_with_an_indexer_is_the_one_that_a_log_has() -> None:
+    """0.26.0 on four GB200, GLM-5.2-NVFP4 with 819,200 tokens: "peak activation 6.31 GiB"."""
+    constants = constants_at(Version("0.26.0"))
+    peak = activation(bundled("nvidia/GLM-5.2-NVFP4"), constants.activation, constants.encoders, GLM)
+
+    assert peak.bytes / GIB == pytest.approx(6.31, abs=0.15)
+    assert peak.low / GIB <= 6.31 <= peak.high / GIB
+
+
+GLM = ProfileRun(
+    shards=Shards(tensor_parallel_size=4, expert_parallel_size=4),
+    element_bytes=2,
+    tokens=8192,
+    sequences=1024,
+    samples=True,
+    encodes=False,
+    v2_model_runner=False,
+    compiles_embedding=True,
+    draft_tokens=False,
+    max_model_len=819_200,
+)
 WORK_SPACE = 8192 * 8 * (2048 + 768) * 2
 """Qwen3-30B-A3B, 8,192 tokens to eight experts: rows of the hidden state and of an expert, in bfloat16."""
 

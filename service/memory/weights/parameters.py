@@ -155,6 +155,19 @@ def _sizes_per_stage(
         )
 
 
+def modules_of_stage(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version, layers: range
+) -> Iterator[Module]:
+    """Yield the modules of tensor parallel rank 0 on a pipeline stage, in the engine's order."""
+    layout = weight_layout_at(release)
+    _, built = _rules(architecture, deployment, release)
+    yield from _before_layers(architecture, layout.stages, deployment.shards, layers, built)
+    yield from chain.from_iterable(
+        layer_modules_of(architecture, deployment, release)[layers.start : layers.stop]
+    )
+    yield from _after_layers(architecture, layout, deployment, layers)
+
+
 def _rules(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[ModuleBytes, Built]:

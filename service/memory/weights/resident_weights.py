@@ -40,8 +40,10 @@ class ResidentConstants:
     mxfp4_kernels: tuple[Mxfp4Kernel, ...]
     repacking_percent: Mapping[str, Range]
     """What repacking adds to quantized modules, by format; MXFP4 by its kernel."""
+    unsplit_mib: int
+    """MiB from which on the allocator splits no segment while weights load; 0 where it splits all."""
     slack_mib: MibRange
-    """What the allocator and small buffers add."""
+    """What small buffers add."""
     sources: Mapping[str, str]
 
     def repacking(self, weight_format: str, capability: tuple[int, int]) -> Range:
