@@ -129,8 +129,9 @@ class ModelGated(HubError):
     def __init__(self, model_id: str, access_url: str) -> None:
         super().__init__(
             model_id,
-            f"{model_id} is gated: request access at {access_url}, then send the token of an account with "
-            "access, or run this service with that token, or send the config.json inline",
+            f"{model_id} is gated: request access at {access_url}, then give the token of an account "
+            "with access (HF_TOKEN in this program's environment, or the header X-Hub-Token of a request), "
+            "or give the config.json inline (--config FILE, `config`)",
         )
         self.access_url = access_url
 

@@ -108,6 +108,7 @@ def _gguf(given: str, path: Path) -> GgufNotPlanned:
     return GgufNotPlanned(
         given,
         f"the weights in {given} take {tensors.total_bytes:,} bytes ({gib_text(tensors.total_bytes)} GiB: "
-        f"{kinds}), in {tensors.count:,} tensors. vLLM 0.24 and later do not load it: plan it with --engine "
-        "llama.cpp, or the model that it was made from, by its id or with --config",
+        f"{kinds}), in {tensors.count:,} tensors. The file alone is planned for llama.cpp (--engine "
+        "llama.cpp). For vLLM plan the model that it was made from, by its id or with --config: from 0.24 on "
+        "it loads no GGUF file without a plug-in",
     )

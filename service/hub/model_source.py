@@ -118,10 +118,12 @@ class ModelSource:
     async def _nearest(self, model_id: str) -> tuple[str, ...]:
         """Return ids of bundled models, and of those stored for this caller, that are spelt alike."""
         stored = await self._client.stored_models(self._credential)
-        near = await asyncio.to_thread(self._snapshot.nearest, model_id, beside=stored)
+        return await asyncio.to_thread(self._nearest_among, model_id, stored)
+
+    def _nearest_among(self, model_id: str, stored: tuple[str, ...]) -> tuple[str, ...]:
         # The model of a quantized checkpoint is planned with the checkpoint's layout.
         own = (each for each in models_stored_by(model_id) if self._snapshot.get(each) is not None)
-        return tuple(dict.fromkeys((*own, *near)))[:MOST_NEAREST]
+        return tuple(dict.fromkeys((*own, *self._snapshot.nearest(model_id, beside=stored))))[:MOST_NEAREST]
 
     async def weights(
         self, model_id: str, revision: str | None = None, file: str | None = None

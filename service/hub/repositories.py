@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ from service.hub.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from types import ModuleType
 
     from service.hub.cache import HubCache
     from service.hub.credential import Credential
@@ -212,6 +214,7 @@ class Repositories:
         revision = quote(key.revision, safe="")
         url = f"{self._endpoint}/api/models/{key.model}/revision/{revision}?{EXPAND}"
         try:
+            await _load_library()
             download = await self._downloader.get(
                 HubRequest(key.model, key.revision, MODEL_INFO, url), credential
             )
@@ -230,7 +233,7 @@ class Repositories:
         """Take the commit from the headers of config.json, if the Hub (mostly a mirror) has no metadata."""
         requested = commit_or_none(key.revision)
         try:
-            download = await self._downloader.get(self._request(key, CONFIG), credential)
+            download = await self._downloader.get(await self._request(key, CONFIG), credential)
         except ConfigNotFound:
             return ModelInfo(commit=requested, fault=str(fault))
         commit = download.commit or requested
@@ -257,7 +260,7 @@ class Repositories:
         if not is_allowed(file):
             raise ConfigNotFound(key.model, file)
         try:
-            download = await self._downloader.get(self._request(key, file, span), credential)
+            download = await self._downloader.get(await self._request(key, file, span), credential)
         except ModelNotFound as error:
             if isinstance(error, ConfigNotFound) or (not error.named and file != CONFIG):
                 return ABSENT
@@ -267,10 +270,9 @@ class Repositories:
             raise HubUnreachable(key.model, "its response is for another commit")
         return download.body
 
-    def _request(self, key: CacheKey, file: str, span: tuple[int, int] | None = None) -> HubRequest:
-        from huggingface_hub import hf_hub_url  # noqa: PLC0415 - slow to import, and a cached file needs no URL
-
-        url = hf_hub_url(key.model, file, revision=key.revision, endpoint=self._endpoint)
+    async def _request(self, key: CacheKey, file: str, span: tuple[int, int] | None = None) -> HubRequest:
+        await _load_library()
+        url: str = _library().hf_hub_url(key.model, file, revision=key.revision, endpoint=self._endpoint)
         return HubRequest(key.model, key.revision, file, url, span)
 
     async def _parsed(self, key: CacheKey, body: bytes) -> Mapping[str, Any] | None:
@@ -288,3 +290,17 @@ def _concerns_info_only(error: HubError) -> bool:
     # The Hub counts API requests and files apart: if only the quota for the API is used up, files can still
     # be fetched. After a 429 the circuit breaker blocks both.
     return isinstance(error, ConfigNotJson | ConfigTooLarge | ConfigTooDeep | HubRateLimited)
+
+
+async def _load_library() -> None:
+    """Import beside the event loop what the addresses and errors of the Hub are read with.
+
+    The import takes some tenths of a second, and a cached file needs none of it.
+    """
+    if not _library.cache_info().currsize:
+        await asyncio.to_thread(_library)
+
+
+@cache
+def _library() -> ModuleType:
+    return import_module("huggingface_hub.file_download")

@@ -43,6 +43,12 @@ NEGATIVE_SIZE: Final = "Trying to create tensor with negative dimension -{hidden
 LEAST_GROUP: Final = 32
 GENERAL_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 """Formats of experts that other kernels take where Marlin does not."""
+UNNAMED_EXPERTS: Final = (
+    "The checkpoint's lists name the projections of its experts gate_proj, up_proj and down_proj. This "
+    "release looks for the names of the model's own class, so it builds the experts unquantized, and has no "
+    "parameters for their packed weights."
+)
+"""vLLM 0.33.0, CompressedTensorsMoEMethod.get_moe_method, DeepseekV4Model.load_weights (params_dict)."""
 SPLIT_OUTPUTS: Final = frozenset(
     {"fused_qkv_a_proj", "gate_up_proj", "kv_b_proj", "q_b_proj", "q_proj", "qkv_proj", "up_proj"}
     | {"per_layer_model_projection"}
@@ -107,6 +113,8 @@ def _refusal(
         else chain.from_iterable(layer_modules_of(architecture, deployment, release))
     )
     for module in built:
+        if sizes.lacks_names_of(module):
+            return EngineRefusal(Stage.MODEL, "", type="KeyError", detail=UNNAMED_EXPERTS)
         scheme = sizes.scheme_of(module)
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))

@@ -50,6 +50,10 @@ Source: vLLM 0.11.2 to 0.33.0, ModelOptQuantConfigBase.get_quant_method.
 """
 
 
+COMPRESSED_TENSORS: Final = "compressed-tensors"
+EXPERT_PROJECTIONS: Final = ("gate_proj", "up_proj", "down_proj")
+
+
 @dataclass(frozen=True, slots=True)
 class ModuleBytes:
     """Bytes of modules, by the checkpoint's quantization and the release."""
@@ -85,7 +89,7 @@ class ModuleBytes:
     def scheme_of(self, module: Module) -> WeightScheme | None:
         """Return the scheme that the checkpoint names for a module, ``None`` for an unquantized one."""
         if isinstance(module, Experts):
-            return self._declared_scheme() or self._scheme(module.name, module.parts)
+            return self._expert_scheme(module)
         if isinstance(module, Linear) and module.quantizable:
             return self._scheme(module.name, module.parts)
         return None
@@ -117,7 +121,7 @@ class ModuleBytes:
         base = self._base_scheme()
         if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
             return weight_only_experts(experts, base, self.element_bytes)
-        scheme = self._declared_scheme() or self._scheme(experts.name, experts.parts)
+        scheme = self._expert_scheme(experts)
         if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
             # Source: vLLM 0.19.0 to 0.33.0, modelopt.py: no create_weights of experts registers biases.
             experts = replace(experts, bias=False)
@@ -193,6 +197,23 @@ class ModuleBytes:
         if not self.layout.activation_order_indices:
             return scheme
         return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
+
+    def _expert_scheme(self, experts: Experts) -> WeightScheme | None:
+        quantization, parts = self.quantization, experts.parts
+        if quantization is not None and quantization.method == COMPRESSED_TENSORS:
+            parts = parts if self.layout.checkpoint_names else EXPERT_PROJECTIONS
+        return self._declared_scheme() or self._scheme(experts.name, parts)
+
+    def lacks_names_of(self, module: Module) -> bool:
+        """Whether experts are built unquantized because the checkpoint's lists name them otherwise."""
+        quantization = self.quantization
+        return (
+            isinstance(module, Experts)
+            and quantization is not None
+            and quantization.method == COMPRESSED_TENSORS
+            and self._expert_scheme(module) is None
+            and self._scheme(module.name, EXPERT_PROJECTIONS) is not None
+        )
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization

@@ -56,6 +56,8 @@ class QuantizedLayout:
     """Layers that a mixed ModelOpt checkpoint stores in W4A16_NVFP4 are quantized."""
     mixed_mxfp8: bool
     """Layers that a mixed ModelOpt checkpoint stores in MXFP8 are quantized."""
+    checkpoint_names: bool
+    """Lists of compressed-tensors name the projections of experts as the model's checkpoints do."""
     quantized_output: bool
     """An output embedding that ModelOpt does not exclude is quantized."""
     activation_order_indices: bool
