@@ -23,9 +23,9 @@ from service.application.text.container import (
     nodes_of,
     nodes_words,
     patched,
-    pick_a_slice,
     port,
     slice_of,
+    slice_words,
 )
 from service.application.text.kubernetes import kubernetes
 from service.application.text.words import printable, verdict_words
@@ -157,7 +157,7 @@ def _docker(plan: Plan, gpu: GpuType, best: Candidate) -> Block:
     )
     absent = (f"{each} is not in the container: {MOUNT_IT}" for each in served if not each.startswith("/"))
     profile = slice_of(gpu)
-    sliced = () if profile is None else (pick_a_slice(profile),)
+    sliced = () if profile is None else (slice_words(profile),)
     return _line(shlex.join(words), *patched(plan), *sliced, *comments, *absent, *left_out(best))
 
 

@@ -22,9 +22,9 @@ from service.application.text.container import (
     nodes_of,
     nodes_words,
     patched,
-    pick_a_slice,
     port,
     slice_of,
+    slice_words,
 )
 from service.gpus.gpu_type import GpuType
 
@@ -57,7 +57,7 @@ def compose_service(plan: Plan, gpu: GpuType, best: Candidate) -> Block:
         "deploy": {"resources": {"reservations": {"devices": [_device(profile, best)]}}},
     }
     absent = (f"{each} is not in the container: {MOUNT_IT}" for each in folders(best) if each not in mounted)
-    sliced = () if profile is None else (pick_a_slice(profile),)
+    sliced = () if profile is None else (slice_words(profile),)
     chosen = (f"start it by docker compose --profile {name} up",) if several else ()
     said = (*patched(plan), *chosen, *sliced, *comments, *absent, *left_out(best))
     return Block(said, as_yaml({name: service}))

@@ -114,7 +114,7 @@ def slice_of(gpu: GpuType) -> str | None:
     return profile_in(gpu.name) or profile_in(gpu.id) if gpu.is_slice else None
 
 
-def pick_a_slice(profile: str) -> str:
+def slice_words(profile: str) -> str:
     """Say which id stands in for the placeholder."""
     return f"put the id of a {profile} slice in place of {UUID}: nvidia-smi -L lists them"
 
