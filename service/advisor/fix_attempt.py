@@ -1,7 +1,9 @@
 """A change that may get past a refusal, and the commonest of them: a shorter context."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from service.advisor.budget_inputs import calibrated
 from service.advisor.checkpoint_layouts import QuantizedSibling
@@ -12,6 +14,13 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
 from service.memory.budget_types import Estimate
+from service.memory.profile_run import reads_length
+
+LENGTH_STEP: Final = 1024
+"""Tokens to a multiple of which a search rounds a shorter context down, and between lengths that are tried
+where the profile run depends on the length."""
+SizeOf: TypeAlias = Callable[[Estimate], int]
+"""Returns one of the bytes of an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +42,67 @@ def shorter_attempts(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[FixAttempt]:
     """Yield the longest context that is sure to fit the memory, then the longest that is expected to."""
+    for length in shorter_lengths(request, flags, steps, gpu):
+        yield FixAttempt(f"--max-model-len {length}", flags.of_length(length), steps.rules)
+
+
+def shorter_lengths(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[int]:
+    """Yield in tokens the longest context that is sure to fit, then the longest that is expected to.
+
+    Nothing where the whole one fits, or none does.
+    """
     started = steps.start(flags, gpu)
     if isinstance(started, FailedStart):
         return
-    available = available_kv(request, started, steps, gpu)
-    for size in dict.fromkeys((available.low, available.bytes)):
+    whole = started.start.engine_config.max_model_len
+    lengths = (longest_length(request, flags, steps, gpu, size) for size in (sure, expected))
+    yield from dict.fromkeys(length for length in lengths if 0 < length < whole)
+
+
+def longest_length(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType, size: SizeOf
+) -> int:
+    """Return the tokens of the longest context that fits the memory; 0 if none does.
+
+    The cache of a shorter context takes less. Where the profile run depends on the length, its peak does too:
+    the engine profiles a video with as many frames as a request has room for.
+    """
+
+    def held(length: int | None) -> int:
+        """Return how many tokens of a request fit the memory that a start of some length leaves."""
+        started = steps.start(flags if length is None else flags.of_length(length), gpu)
+        if isinstance(started, FailedStart):
+            return 0
         try:
-            length = started.sizing.fitting().longest_held(size)
+            return started.sizing.fitting().longest_held(size(available_kv(request, started, steps, gpu)))
         except EngineRefusal:
-            continue
-        if 0 < length < started.start.engine_config.max_model_len:
-            yield FixAttempt(f"--max-model-len {length}", replace(flags, max_model_len=length), steps.rules)
+            return 0
+
+    whole, first = steps.start(flags, gpu), held(None)
+    if (
+        isinstance(whole, FailedStart)
+        or flags.kv_cache_memory_bytes is not None
+        or not reads_length(whole.start.architecture)
+    ):
+        return first
+    next_step = (first // LENGTH_STEP + 1) * LENGTH_STEP
+    longer = range(next_step, whole.start.engine_config.max_model_len, LENGTH_STEP)
+    # A longer context needs more and leaves no more: those that fit are all below those that do not.
+    if not longer or held(longer[0]) < longer[0]:
+        return first
+    return longer[bisect_left(longer, x=True, lo=1, key=lambda length: held(length) < length) - 1]
+
+
+def sure(available: Estimate) -> int:
+    """Return the least bytes of an estimate."""
+    return available.low
+
+
+def expected(available: Estimate) -> int:
+    """Return the bytes that are expected."""
+    return available.bytes
 
 
 def available_kv(request: PlanRequest, started: StartedEngine, steps: EngineSteps, gpu: GpuType) -> Estimate:

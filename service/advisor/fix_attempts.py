@@ -12,6 +12,7 @@ from service.advisor.dry_run import PlainSteps
 from service.advisor.engine_steps import EngineSteps, FailedStart
 from service.advisor.fix_attempt import FixAttempt, available_kv, shorter_attempts
 from service.advisor.longer_context import stretched
+from service.advisor.media_limits import media_attempts
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
 from service.engine_config.parallel_checks import count_refusal, gpus_needed
@@ -147,6 +148,8 @@ def _memory_sources(
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield the kinds of single changes that need less memory or leave more of it, untried."""
     flags, rules = candidate.flags, steps.rules
+    if flags.kv_cache_memory_bytes is None:
+        yield media_attempts(request, flags, steps, gpu)
     yield shorter_attempts(request, flags, steps, gpu)
     if flags.kv_cache_memory_bytes is None:
         yield _lower_share(candidate)

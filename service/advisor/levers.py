@@ -53,9 +53,9 @@ def levers(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuTy
 
 
 def _gains(lever: Lever, length: int) -> bool:
-    """Whether a change lets more requests through, or makes room that two decimals show."""
+    """Whether a change lets more requests through, or no fewer and makes room that two decimals show."""
     requests = (lever.completed_without_preemption or 0, lever.admitted_at_once or 0)
-    return max(requests) > 0 or _concurrency(lever, length) >= LEAST_GAIN
+    return max(requests) > 0 or (min(requests) == 0 and _concurrency(lever, length) >= LEAST_GAIN)
 
 
 def _concurrency(lever: Lever, length: int) -> float:

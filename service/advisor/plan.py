@@ -12,6 +12,7 @@ from service.advisor.context_parallel import shared_tokens
 from service.advisor.fixes import grid_with_fixes, run_with_fixes, shared_refusal, with_nearest_fixed
 from service.advisor.grid import GridOfLength
 from service.advisor.levers import levers
+from service.advisor.longer_starts import longer_starts
 from service.advisor.plan_cache import CachedSteps, PlanCache
 from service.advisor.plan_request import Objective, PlanRequest
 from service.advisor.plan_types import Candidate, GpuPlan, Plan, Upgrade
@@ -139,9 +140,11 @@ def _reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanReques
 
 
 def _with(why: str, request: PlanRequest, best: Candidate | None, steps: CachedSteps, gpu: GpuType) -> str:
-    """Return a reason with what ranks that share tokens would serve, where the best candidate lacks room."""
-    more = "" if best is None else shared_tokens(request, best, steps, gpu)
-    return f"{why} {more}" if more else why
+    """Return a reason with what would hold more: a longer context, or ranks that share tokens."""
+    if best is None:
+        return why
+    more = (*longer_starts(request, best, steps, gpu), shared_tokens(request, best, steps, gpu))
+    return " ".join((why, *filter(None, more)))
 
 
 def _as_written(request: PlanRequest, candidate: Candidate) -> Candidate:

@@ -59,6 +59,7 @@ def _more(
     best = candidates[0]
     if best.quality.loss:
         yield f"Published effect on quality: {best.quality.effect}."
+    yield from _no_coarser(candidates, best, asked, request)
     yield from _fewer(candidates, best, asked)
     if best.verdict is Verdict.UNCERTAIN:
         yield "Whether it starts is uncertain."
@@ -93,9 +94,9 @@ def _purpose(best: Candidate, asked: Asked) -> str:
 
 
 def _fits(best: Candidate) -> str:
-    """Return how sure the length is: with `auto` the engine chooses it from what it measures."""
+    """Return which length is the longest: with `auto` the engine chooses it from what it measures."""
     chosen = best.flags.max_model_len == AUTO_LENGTH
-    return "is expected to fit" if chosen else "is sure to fit"
+    return "that is expected to fit" if chosen else "multiple of 1,024 that is sure to fit"
 
 
 def _capacity(best: Candidate, asked: Asked) -> Iterator[str]:
@@ -173,6 +174,47 @@ def _served(best: Candidate, workload: Workload) -> str:
         f", although none serves the whole workload ({completed_of(best):,} of {wanted:,} requests finish "
         "without preemption)"
     )
+
+
+def _no_coarser(
+    candidates: Iterable[Candidate], best: Candidate, asked: Asked, request: PlanRequest
+) -> Iterator[str]:
+    """Say why an fp8 cache is taken although one without loss serves as much, and how to get that one."""
+    if asked.specified.kv_cache_dtype is not None or not asked.prefers_fp8 or not is_fp8(best):
+        return
+    alike = (
+        each
+        for each in candidates
+        if each.quality.loss == 0
+        and each.verdict is best.verdict
+        and _ranks(each) == _ranks(best)
+        and service_of(each, asked.workload) is service_of(best, asked.workload)
+        and length_of(each) == length_of(best)
+    )
+    other = next(alike, None)
+    if other is None:
+        return
+    if request.model.makers_cache_dtype == "fp8":
+        why = "the makers of the checkpoint ask for an fp8 cache"
+    else:
+        why = (
+            "the linear layers of this checkpoint compute with 8 bits or fewer on this GPU, so an fp8 cache "
+            "is no coarser"
+        )
+    faster = ""
+    if other.speed is not None and best.speed is not None:
+        faster = f", and it gives {compared(best.speed, other.speed)}"
+    yield (
+        f"A {other.resolved_kv_cache_dtype} cache (--kv-cache-dtype {other.kv_cache_dtype}) would serve as "
+        f"many: {why}{faster}."
+    )
+
+
+def _ranks(candidate: Candidate) -> tuple[int, int, int, bool]:
+    """Return how a start is spread over GPUs."""
+    flags = candidate.flags
+    sizes = (flags.tensor_parallel_size or 1, flags.pipeline_parallel_size, flags.data_parallel_size)
+    return (*sizes, flags.enable_expert_parallel)
 
 
 def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> Iterator[str]:

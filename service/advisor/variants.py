@@ -9,7 +9,7 @@ from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempt import available_kv
+from service.advisor.fix_attempt import LENGTH_STEP, longest_length, sure
 from service.advisor.fix_attempts import captured_sequences
 from service.advisor.grid import GridOfLength, grid_of
 from service.advisor.plan_request import PlanRequest
@@ -26,15 +26,13 @@ from service.advisor.steps_of_advice import (
 from service.advisor.verdict import Verdict
 from service.changed import changed
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal, Stage
+from service.engines.refusal import Stage
 from service.gpus.gpu_type import GpuType
 
 TENSOR_PARALLEL_SIZES: Final = (1, 2, 4, 8)
 """Sizes tried if the caller gives none: those of one node."""
 NODES: Final = (2, 4)
 """Nodes tried, with one pipeline stage each, if one node has too little memory."""
-ROUND_LENGTH: Final = 1024
-"""Tokens to a multiple of which a shorter context is rounded down."""
 IN_ONE_NODE: Final = STEPS[Step.MUCH_SHORTER_LENGTH].group
 """The last group of steps of one node that leave the weights as they are."""
 
@@ -142,12 +140,8 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
     started = field.steps.start(flags, field.gpu)
     if isinstance(started, FailedStart) or started.start.layout.caches_nothing:
         return
-    available = available_kv(field.request, started, field.steps, field.gpu)
-    try:
-        longest = started.sizing.fitting().longest_held(available.low)
-    except EngineRefusal:
-        return
-    length = longest // ROUND_LENGTH * ROUND_LENGTH
+    longest = longest_length(field.request, flags, field.steps, field.gpu, sure)
+    length = longest // LENGTH_STEP * LENGTH_STEP
     if _needed(field) <= length < started.start.engine_config.max_model_len:
         yield flags.of_length(length)
 
@@ -155,7 +149,7 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
 def _needed(field: Field) -> int:
     """Return the fewest tokens that a context must have."""
     workload = field.request.workload
-    return ROUND_LENGTH if workload is None else workload.prompt_tokens + max(1, workload.output_tokens)
+    return LENGTH_STEP if workload is None else workload.prompt_tokens + max(1, workload.output_tokens)
 
 
 def fewer_sequences(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
@@ -208,11 +202,18 @@ def _starts(found: Iterable[Candidate], asked: Asked) -> bool:
 
 
 def _fp8_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
-    """Yield shorter contexts with an fp8 cache, where nothing else starts in one node."""
-    if not _starts(found, asked):
-        for candidate in found:
-            if candidate.kv_cache_dtype == "fp8" and not uses_fallback(candidate):
-                yield from shorter(field, candidate)
+    """Yield shorter contexts with an fp8 cache, where nothing else starts in one node.
+
+    Not with a backend that the engine tries last, unless the cache without loss takes such a one too.
+    """
+    if _starts(found, asked):
+        return
+    slow = {each.tensor_parallel_size for each in found if _is_usual(each, asked) and uses_fallback(each)}
+    for candidate in found:
+        if candidate.kv_cache_dtype == "fp8" and (
+            not uses_fallback(candidate) or candidate.tensor_parallel_size in slow
+        ):
+            yield from shorter(field, candidate)
 
 
 def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:

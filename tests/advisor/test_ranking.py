@@ -168,7 +168,15 @@ def test_no_context_is_recommended_of_which_not_one_request_fits(version: str) -
     cache = best(plan).kv_cache
     assert cache is not None
     assert cache.max_concurrency >= 1
-    assert cache.max_model_len == (1360 - 6 * 193) * 16 // 1024 * 1024
+    lengths = {
+        candidate.kv_cache_dtype: candidate.kv_cache.max_model_len
+        for candidate in reversed(plan.candidates)
+        if candidate.flags.max_model_len is not None and candidate.kv_cache is not None
+    }
+    assert lengths["auto"] == (1360 - 6 * 193) * 16 // 1024 * 1024
+    # A block of an fp8 cache takes half, and 16,384 tokens are what one GPU should keep.
+    assert lengths["fp8"] == (2720 - 6 * 193) * 16 // 1024 * 1024
+    assert cache.max_model_len == lengths["fp8"]
 
 
 def test_where_the_context_is_given_more_gpus_that_hold_a_request_come_first() -> None:
