@@ -84,7 +84,8 @@ def test_many_gpus_are_compared_line_by_line(client: TestClient) -> None:
     text = client.get("/plan", params={**query, "format": "table"}).text
     assert "The same refusal" not in text
     modelled = [gpu["id"] for gpu in client.get("/gpus").json()["gpus"] if gpu["modelled"]]
-    first_words = [line.split()[0] for line in text.splitlines() if line.strip()]
+    # Lines below a row are indented.
+    first_words = [line.split()[0] for line in text.splitlines() if line.strip() and line[0] != " "]
     first = next(place for place, word in enumerate(first_words) if set(word) == {"-"}) + 1
     assert first_words[first : first + len(modelled)] == modelled
 
