@@ -37,7 +37,7 @@ class StepOfAdvice:
     group: int
     """Steps of one group compete by their number of GPUs."""
     words: str
-    """The reason that an answer gives, with ``{length}`` and ``{cache}`` to be filled in."""
+    """The reason that an answer gives, with ``{length}``, ``{cache}`` and ``{fits}``: the longest what."""
     source: str
     words_without_stages: str = ""
     """The same for a candidate whose pipeline stages do not take a node each; empty where the stages do not

@@ -298,6 +298,7 @@ class UpgradeOutcome:
     available_kv_bytes: int | None
     doubt: str | None = None
     """Why this may not hold for the version that was given; ``None`` where there is no doubt."""
+    memory: MemoryBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from service.advisor.steps_of_advice import (
     uses_fallback,
 )
 from service.advisor.verdict import Verdict
+from service.engines.flag_values import AUTO_LENGTH
 
 FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""
@@ -88,8 +89,14 @@ def _purpose(best: Candidate, asked: Asked) -> str:
             return f"The cheapest output tokens of what {_starts(best, asked)}: {_gpus(best)}, {cache}."
         case Objective.BALANCED:
             words = _step_words(best, asked)
-            way = words.format(length=length_of(best), cache=cache)
+            way = words.format(length=length_of(best), cache=cache, fits=_fits(best))
             return f"{_gpus(best)}{served}: {way}."
+
+
+def _fits(best: Candidate) -> str:
+    """Return which length is the longest: with `auto` the engine chooses it from what it measures."""
+    chosen = best.flags.max_model_len == AUTO_LENGTH
+    return "that is expected to fit" if chosen else "multiple of 1,024 that is sure to fit"
 
 
 def _capacity(best: Candidate, asked: Asked) -> Iterator[str]:

@@ -98,7 +98,16 @@ def holds_one(candidate: Candidate) -> bool:
 
 
 def length_of(candidate: Candidate) -> int:
-    """Return the tokens of the longest request that the engine accepts; 0 where it does not get so far."""
+    """Return the tokens of the longest request that the engine accepts; 0 where it does not get so far.
+
+    With ``--max-model-len auto`` that is the length to which the engine shortens the context.
+    """
+    cache = candidate.kv_cache
+    return whole_length_of(candidate) if cache is None else cache.max_model_len
+
+
+def whole_length_of(candidate: Candidate) -> int:
+    """Return the tokens of the context before the engine shortens it to the memory; 0 without a start."""
     return 0 if candidate.start is None else candidate.start.engine_config.max_model_len
 
 

@@ -19,11 +19,12 @@ from service.advisor.plan_types import (
     UpgradeCause,
     UpgradeOutcome,
 )
+from service.advisor.upgrade_intervals import moved_terms
 from service.engines.releases import RULES, DatedRule
 from service.gpus.gpu_type import GpuType
 
-UNCOMPARED: Final = frozenset({"version", "error", "doubt"})
-"""Fields of an outcome that differ without any change of behaviour; errors are compared by type."""
+UNCOMPARED: Final = frozenset({"version", "error", "doubt", "memory"})
+"""Fields that differ without any change of behaviour; errors are compared by type, memory by what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ def _outcome(candidate: Candidate) -> UpgradeOutcome:
         attention_backends=candidate.attention_backends,
         available_kv_bytes=None if memory is None else memory.available_kv.bytes,
         doubt=candidate.rules.doubt or None,
+        memory=memory,
     )
 
 
@@ -163,9 +165,12 @@ def _beyond_rules(before: UpgradeOutcome, after: UpgradeOutcome) -> Iterator[Upg
             f"vLLM {after.version}, platforms/cuda.py and the backends' own checks",
         )
     if before.available_kv_bytes != after.available_kv_bytes:
+        one, other = before.memory, after.memory
+        terms = "" if one is None or other is None else moved_terms(one, other)
+        words = "The memory that a start takes, and the share of the device that it may use"
         yield UpgradeCause(
             "memory_budget",
-            "The memory that a start takes, and the share of the device that it may use",
+            f"{words}: {terms}" if terms else words,
             f"vLLM {after.version}, v1/worker/gpu_worker.py determine_available_memory",
         )
 

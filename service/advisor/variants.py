@@ -19,9 +19,9 @@ from service.advisor.steps_of_advice import (
     Asked,
     group_of,
     holds_one,
-    length_of,
     loses_nothing,
     uses_fallback,
+    whole_length_of,
 )
 from service.advisor.verdict import Verdict
 from service.changed import changed
@@ -101,7 +101,7 @@ class Field:
 def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], Asked]:
     """Return all candidates, and what was asked with the length that the model has."""
     found = field.first_round()
-    asked = replace(asked, full_length=max(map(length_of, found), default=0))
+    asked = replace(asked, full_length=max(map(whole_length_of, found), default=0))
     if field.is_pinned:
         return found, asked
     usual = [each for each in found if _is_usual(each, asked)]

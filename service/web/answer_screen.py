@@ -260,7 +260,7 @@ def _memory_rows(bar: MemoryBar) -> Iterator[MemoryRow]:
 
 
 def _commands(plan: Plan) -> Iterator[CommandText]:
-    names = {"command": "Shell", "docker": "Docker", "kubernetes": "Kubernetes"}
+    names = {"command": "Shell", "docker": "Docker", "kubernetes": "Kubernetes", "compose": "Compose"}
     for form, write in COMMANDS.items():
         written = write(plan)
         if written.commands:

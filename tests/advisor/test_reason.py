@@ -30,3 +30,22 @@ def test_stages_that_the_search_chose_are_named() -> None:
     assert found.recommended is not None
     staged = found.recommended.pipeline_parallel_size > 1
     assert ("one pipeline stage on each" in found.reason) is staged
+
+
+def test_a_length_that_the_engine_chooses_is_the_one_that_is_named() -> None:
+    """A token of Qwen3-32B takes 64 layers x 8 heads x 128 x 2 (K and V) x 2 B = 256 KiB.
+
+    Weights of 61 GiB leave less than the 10 GiB of 40,960 such tokens on one H100, so the engine's own choice
+    (`--max-model-len auto`) is a shorter context.
+    """
+    flags = ServeFlags(max_model_len=-1)
+    found = ask_all("Qwen/Qwen3-32B", "0.33.0", flags)
+    best = found.recommended
+    assert best is not None
+    assert best.memory is not None
+    tokens = best.memory.available_kv.bytes // (256 << 10) // 16 * 16
+    assert tokens < 40960
+    # One block is the engine's own, so one request has a block less.
+    assert f"a context of {tokens - 16:,} tokens, the longest that is expected to fit" in found.reason
+    assert "40,960" not in found.reason
+    assert "whole context" not in found.reason

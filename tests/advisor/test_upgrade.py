@@ -5,6 +5,7 @@ import pytest
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
 from service.advisor.plan_types import Plan, Upgrade
+from service.advisor.upgrade_intervals import uncertain_changes
 from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
@@ -125,3 +126,32 @@ def test_a_start_that_nothing_recommends_is_named_so() -> None:
     (step,) = steps(GEMMA, flags, "0.20.2", "0.32.0")
     assert not step.start.is_recommended
     assert (step.before.verdict, step.after.verdict) == (Verdict.REFUSED, Verdict.REFUSED)
+
+
+def test_a_difference_that_estimates_alone_make_may_be_none() -> None:
+    """Both releases take 0.92 of an H100 for the same 61 to 67 GiB of weights of gpt-oss-120b.
+
+    What remains is known to a few GiB on each, so nobody can promise that the newer one has more.
+    """
+    flags = ServeFlags(tensor_parallel_size=1, kv_cache_dtype="auto", max_model_len=32768)
+    (step,) = compared("openai/gpt-oss-120b", flags, "0.32.0", "0.20.2", "0.32.0").upgrades
+    before, after = step.before.memory, step.after.memory
+    assert before is not None
+    assert after is not None
+    assert before.requested == after.requested
+    assert before.available_kv.bytes != after.available_kv.bytes
+    assert before.available_kv.high > after.available_kv.low
+    assert set(uncertain_changes(step)) == {"tokens", "max_concurrency", "available_kv_bytes"}
+    (words,) = (each.summary for each in step.causes if each.rule == "memory_budget")
+    assert f"weights {before.weights.bytes / 2**30:.2f} GiB (" in words
+    assert "share of the device 7" not in words
+
+
+def test_a_difference_of_given_memory_is_one() -> None:
+    """The bytes of the cache are the caller's, and a request of the newer release takes more blocks."""
+    flags = ServeFlags(
+        tensor_parallel_size=1, kv_cache_dtype="auto", max_model_len=32768, kv_cache_memory_bytes=20 << 30
+    )
+    (step,) = steps(GEMMA, flags, "0.20.2", "0.32.0")
+    assert "max_concurrency" in step.changed
+    assert uncertain_changes(step) == ()

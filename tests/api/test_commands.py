@@ -94,7 +94,7 @@ def test_any_name_stays_one_word_however_the_line_is_run(name: str, shell: str, 
         assert ran.stdout.split("\0")[:-1] == ["serve", visible]
 
 
-@pytest.mark.parametrize("form", ["command", "docker", "kubernetes"])
+@pytest.mark.parametrize("form", ["command", "docker", "kubernetes", "compose"])
 def test_where_nothing_starts_a_shell_gets_nothing_to_run(form: str, tmp_path: Path) -> None:
     more = ("--gpu", "t4-16gb", "--tensor-parallel-size", "1", "--max-model-len", "131072")
     result = _plan("a", tmp_path, *more, "--gpu-memory-utilization", "0.1", form=form)
@@ -222,14 +222,78 @@ def test_of_several_gpu_types_only_commands_are_answered(client: TestClient, for
     assert all(shlex.split(line)[0] in {"vllm", "docker"} for line in lines)
 
 
-def test_manifests_of_several_gpu_types_have_no_comments(client: TestClient) -> None:
-    text = _text(client, "kubernetes", LLAMA + "&gpu=a100-sxm-80gb")
+def test_no_manifest_of_several_gpu_types_replaces_another(client: TestClient) -> None:
+    """kubectl apply keeps the last of those that have one name."""
+    gpus = ["h100-sxm-80gb", "a100-sxm-80gb", "a100-sxm-80gb-mig-3g.40gb", "rtx-pro-6000-server"]
+    more = "".join(f"&gpu={each}" for each in gpus[1:])
+    text = _text(client, "kubernetes", f"{LLAMA}{more}".replace("kv_cache_dtype=fp8", "max_model_len=8192"))
+    documents = list(yaml.safe_load_all(text))
+    names = [each["metadata"]["name"] for each in documents]
 
-    assert [each["kind"] for each in yaml.safe_load_all(text)] == ["Deployment", "Deployment"]
-    assert "#" not in text
+    assert [each["kind"] for each in documents] == ["Deployment"] * len(gpus)
+    assert len(set(names)) == len(gpus)
+    for name, document in zip(names, documents, strict=True):
+        # Labels and names of Kubernetes: RFC 1123, 63 characters.
+        assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)
+        assert document["spec"]["selector"]["matchLabels"] == {"app": name}
+        assert document["spec"]["template"]["metadata"]["labels"] == {"app": name}
+    assert "# for NVIDIA H100 80GB HBM3 (h100-sxm-80gb)" in text
 
 
-@pytest.mark.parametrize("form", ["command", "docker", "kubernetes"])
+SLICE = LLAMA.replace("gpu=h100-sxm-80gb", "gpu=a100-sxm-80gb-mig-3g.40gb").replace("&kv_cache_dtype=fp8", "")
+
+
+def test_a_slice_is_asked_for_by_its_profile(client: TestClient) -> None:
+    """NVIDIA's device plugin names slices nvidia.com/mig-<profile> with the strategy `mixed`."""
+    address = SLICE + "&max_model_len=8192"
+    pod = yaml.safe_load(_text(client, "kubernetes", address))["spec"]["template"]["spec"]
+    words = shlex.split(_text(client, "docker", address))
+    (service,) = yaml.safe_load(_text(client, "compose", address))["services"].values()
+
+    assert pod["containers"][0]["resources"] == {"limits": {"nvidia.com/mig-3g.40gb": 1}}
+    assert words[words.index("--gpus") + 1] == '"device=<uuid>"'
+    assert service["deploy"]["resources"]["reservations"]["devices"] == [
+        {"driver": "nvidia", "device_ids": ["<uuid>"], "capabilities": ["gpu"]}
+    ]
+
+
+def test_compose_starts_what_docker_starts(client: TestClient) -> None:
+    """Keys and forms of the Compose specification; a device needs capabilities, and a count or ids."""
+    address = LLAMA + "&tensor_parallel_size=2"
+    document = yaml.safe_load(_text(client, "compose", address))
+    words = shlex.split(_text(client, "docker", address))
+    ((name, service),) = document["services"].items()
+
+    assert re.fullmatch(r"[a-zA-Z0-9._-]+", name)
+    assert service["image"] == "vllm/vllm-openai:v0.19.0"
+    assert [*service["entrypoint"], *service["command"]] == [
+        words[words.index("--entrypoint") + 1],
+        *words[words.index("vllm/vllm-openai:v0.19.0") + 1 :],
+    ]
+    assert service["deploy"]["resources"]["reservations"]["devices"] == [
+        {"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}
+    ]
+    assert {each.partition(":")[0] for each in service["volumes"]} == set(document["volumes"])
+    assert "profiles" not in service
+
+
+def test_of_several_gpu_types_compose_starts_the_one_that_is_named(client: TestClient) -> None:
+    services = yaml.safe_load(_text(client, "compose", LLAMA + "&gpu=l40s"))["services"]
+
+    assert len(services) == 2
+    assert len({tuple(each["profiles"]) for each in services.values()}) == 2
+
+
+def test_compose_replaces_no_variable_of_a_command(tmp_path: Path) -> None:
+    """In Compose `$$` is a dollar sign, and `$(` or `${` would be replaced or refused."""
+    written = _plan("a$(b)${HOME}", tmp_path, form="compose").stdout
+    (service,) = yaml.safe_load(written)["services"].values()
+
+    assert "$" not in " ".join(service["command"]).replace("$$", "")
+    assert service["command"][1].replace("$$", "$") == "a$(b)${HOME}"
+
+
+@pytest.mark.parametrize("form", ["command", "docker", "kubernetes", "compose"])
 def test_where_nothing_starts_the_answer_is_a_problem(client: TestClient, form: str) -> None:
     answer = client.get(f"{LLAMA.replace('fp8', 'turboquant_k8v4')}&format={form}")
 

@@ -1,9 +1,12 @@
 """Texts for people: they fit the terminal, reasons come first, and values are named by their options."""
 
 import json
+import os
 import shlex
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,19 +36,26 @@ QUESTIONS = [
 def text(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return _written(question, width)
+
+
+@cache
+def _written(question: str, width: int) -> list[str]:
+    """Return the lines at a width that the environment says; many tests read them."""
+    assert os.environ["COLUMNS"] == str(width)
     return CliRunner().invoke(cli, [*shlex.split(question), "--format", "table"]).stdout.splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_lines_fit_the_terminal(question: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands and lines of the engine's log are not broken; a long address or a JSON object cannot be.
+    """Commands are not broken; a long address or a JSON object cannot be.
 
     An object stands on one line with its option, so that both can be copied into a command.
     """
     for line in text(question, width, monkeypatch):
         words = line.split()
-        whole = line.startswith(("vllm serve", "  log: ")) or "://" in line or len(words) == 1
+        whole = line.startswith("vllm serve") or "://" in line or len(words) == 1
         option = len(words) == 2 and words[0].startswith("--") and words[1].startswith("'{")
         assert whole or option or len(line) <= width, line
 
@@ -62,6 +72,69 @@ def test_no_option_is_parted_from_its_value(
         if line.split() and line.split()[-1] in TAKE_VALUES and following.startswith(" ")
     ]
     assert parted == []
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_number_is_parted_from_its_unit(
+    question: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = ("tokens", "GiB", "GPUs", "B", "requests", "blocks", "ms", "%")
+    parted = [
+        (line, following)
+        for line, following in pairwise(text(question, width, monkeypatch))
+        if line.strip() and line.split()[-1].replace(",", "").replace(".", "").isdecimal()
+        and following.strip() and following.split()[0].rstrip(".,;:)") in units
+    ]  # fmt: skip
+    assert parted == []
+
+
+def test_what_goes_on_in_the_head_is_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but a new statement, a rule, a row or a command starts at the margin."""
+    lines = text("plan Qwen/Qwen3-32B --gpu l40s-48gb", 60, monkeypatch)
+    head = lines[: next(at for at, line in enumerate(lines) if line.startswith("vllm serve"))]
+    starts = ("Qwen/Qwen3-32B", "Qwen3ForCausalLM", "Note:", "== ", "Recommended, ")
+    assert any(line.startswith("  ") for line in head)
+    assert [line for line in head if line and not line.startswith((*starts, "  "))] == []
+
+
+TERMS = {"context": "{} tokens of context", "cache dtype": "({}) cache", "weights": "{} weights"}
+"""How a row says what has no column."""
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-32B"])
+def test_each_row_says_the_terms_on_which_it_was_planned(
+    model: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures of an fp8 cache, of rounded weights or of a short context are no figures of the whole model."""
+    question = f"plan {model} --gpu h100,l40s,b200,rtx-pro-6000-server,t4,h200 --kv-cache-dtype auto"
+    lines = [*text(question, width, monkeypatch), ""]
+    plans = json.loads(CliRunner().invoke(cli, [*shlex.split(question), "--format", "json"]).stdout)["plans"]
+    title = next(line for line in lines if line.startswith("GPU "))
+    most = " ".join(" ".join(lines).split()).partition("Rows that do not say otherwise: ")[2]
+    terms = {each["gpu"]["id"]: _terms(each["recommended"]) for each in plans}
+
+    assert all(len({each[name] for each in terms.values()}) > 1 for name in TERMS)
+    for gpu, values in terms.items():
+        at = next(number for number, line in enumerate(lines) if line.split()[:1] == [gpu])
+        below = lines[at + 1] if lines[at + 1].startswith("  ") else ""
+        for name, value in values.items():
+            words = TERMS[name].format(value)
+            own = value in lines[at] if f" {name} " in f"{title} " else words in below
+            otherwise = TERMS[name].partition("}")[2] in below
+            assert own or (words in most and not otherwise), (gpu, name, value)
+
+
+def _terms(best: dict[str, Any]) -> dict[str, str]:
+    """Return the terms of a start, the weights by the option of its command."""
+    words = shlex.split(best["command"])
+    quantized = words[words.index("--quantization") + 1] if "--quantization" in words else "unchanged"
+    return {
+        "context": f"{best['kv_cache']['max_model_len']:,}",
+        "cache dtype": best["resolved_kv_cache_dtype"],
+        "weights": quantized.removesuffix("_per_tensor"),
+    }
 
 
 def test_a_refusal_that_all_gpus_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +211,7 @@ def test_rows_are_sorted_and_left_out(only: str, monkeypatch: pytest.MonkeyPatch
     work = "--prompt-tokens 8000 --output-tokens 30000 --concurrent-requests 30"
     lines = text(f"plan Qwen/Qwen3-32B {work} --sort gpus --only {only}", 120, monkeypatch)
     rule = next(i for i, line in enumerate(lines) if line.startswith("---"))
-    rows = [line for line in lines[rule + 1 :] if " (" in line]
+    rows = [line for line in lines[rule + 1 :] if " (" in line and not line.startswith((" ", "Rows that"))]
     gpus = [int(row.split()[1]) for row in rows]
 
     assert rows

@@ -122,6 +122,11 @@ def test_commands_for_docker_and_kubernetes(client: TestClient, name: str) -> No
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "2"}
     assert container["image"] in docker
     assert "google/gemma-4-31B-it" in " ".join(container["args"])
+    (service,) = yaml.safe_load(client.post("/plan?format=compose", json=body).text)["services"].values()
+    assert (service["image"], service["command"]) == (container["image"], container["args"])
+    assert service["deploy"]["resources"]["reservations"]["devices"] == [
+        {"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}
+    ]
 
 
 def test_choices_are_the_types_that_engines_have() -> None:

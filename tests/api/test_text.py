@@ -84,7 +84,8 @@ def test_many_gpus_are_compared_line_by_line(client: TestClient) -> None:
     text = client.get("/plan", params={**query, "format": "table"}).text
     assert "The same refusal" not in text
     modelled = [gpu["id"] for gpu in client.get("/gpus").json()["gpus"] if gpu["modelled"]]
-    first_words = [line.split()[0] for line in text.splitlines() if line.strip()]
+    # Lines below a row are indented.
+    first_words = [line.split()[0] for line in text.splitlines() if line.strip() and line[0] != " "]
     first = next(place for place, word in enumerate(first_words) if set(word) == {"-"}) + 1
     assert first_words[first : first + len(modelled)] == modelled
 
@@ -155,7 +156,7 @@ def test_a_comparison_says_which_start_and_in_which_units(
     (step,) = client.post("/plan", json=body).json()["upgrades"]
     text = client.post("/plan", json=body, headers={"Accept": "text/plain"}).text
     shown = " ".join(text.partition("-- h100-sxm-80gb")[2].split())
-    before, after = (f"{step[name]['available_kv_bytes'] / 2**30:.2f} GiB" for name in ("before", "after"))
+    before, after = (_memory_words(step[name]) for name in ("before", "after"))
 
     assert all(words in shown for words in said)
     assert f"memory for the KV cache of one rank: {before} became {after}" in shown
@@ -165,6 +166,12 @@ def test_a_comparison_says_which_start_and_in_which_units(
     flags = [word for name, value in serve.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     told = CliRunner().invoke(cli, [*line, *flags, "--compare", versions[0], "--compare", versions[1]])
     assert told.stdout.partition("-- h100-sxm-80gb")[2] == text.partition("-- h100-sxm-80gb")[2]
+
+
+def _memory_words(outcome: dict[str, Any]) -> str:
+    sizes = (outcome[f"available_kv_{name}bytes"] / 2**30 for name in ("", "low_", "high_"))
+    middle, low, high = (f"{size:.2f}" for size in sizes)
+    return f"{middle} GiB ({'none' if low.startswith('-') else low} to {high})"
 
 
 def test_a_table_over_http_is_ordered_and_cut_as_on_the_command_line(client: TestClient) -> None:

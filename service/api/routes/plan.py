@@ -59,8 +59,8 @@ PLAIN: Final = WrittenForm()
 ANSWER: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "What the engine would do; `text/plain` is a table for people, or with `format` "
-        "`command`, `docker` or `kubernetes` the commands alone, in the order of the GPU types, without "
-        "comments. Where there is no command the answer is a problem with status 409 that says why",
+        "`command`, `docker`, `compose` or `kubernetes` the commands alone, in the order of the GPU types, "
+        "without comments. Where there is no command the answer is a problem with status 409 that says why",
         "content": {TEXT: {"schema": {"type": "string"}}},
     }
 }

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from service.advisor.upgrade_intervals import uncertain_changes
 from service.advisor.verdict import Verdict
 from service.application.schemas.base import Output
 from service.application.schemas.members import From
@@ -37,6 +38,12 @@ class OutcomeAnswer(Output):
         description="Bytes that are left for the cache of one rank; null where the start fails before they "
         "are known"
     )
+    available_kv_low_bytes: Annotated[
+        int | None, From(lambda each: None if each.memory is None else each.memory.available_kv.low)
+    ] = Field(description="10th percentile of `available_kv_bytes`; null where that is null")
+    available_kv_high_bytes: Annotated[
+        int | None, From(lambda each: None if each.memory is None else each.memory.available_kv.high)
+    ] = Field(description="90th percentile of `available_kv_bytes`; null where that is null")
     doubt: str | None = Field(
         description="Why this version is planned with doubt; null where there is no doubt"
     )
@@ -83,6 +90,10 @@ class UpgradeAnswer(Output):
     after: OutcomeAnswer = Field(description="What the later named release makes of the flags")
     changed: list[str] = Field(
         description="Names of the members of the outcome that differ; empty where nothing changes"
+    )
+    within_uncertainty: Annotated[list[str], From(uncertain_changes)] = Field(
+        description="Those of `changed` that follow from an estimate of memory, and whose intervals on the "
+        "two releases overlap: the difference may be none"
     )
     causes: list[CauseAnswer] = Field(
         description="Rules that change the outcome, each found by planning with that one rule changed"

@@ -9,6 +9,8 @@ from service.advisor.plan_request import Workload
 from service.advisor.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_words import number
+from service.advisor.steps_of_advice import length_of
+from service.advisor.verdict import Verdict
 from service.application.text.in_short import in_short
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words, weights_words
@@ -20,7 +22,9 @@ COLUMNS: Final = (
     Column("GiB", spare=4),
     Column(SIZES, left=True),
     Column(SHORT_SIZES, left=True),
-    Column("cache dtype", left=True, spare=2),
+    Column("cache dtype", left=True, spare=2, said="{} cache"),
+    Column("weights", left=True, spare=4, said="{} weights"),
+    Column("context", spare=2, said="{} tokens of context"),
     Column("verdict", left=True),
     Column("serves", left=True),
     Column("tok/s", spare=1),
@@ -30,6 +34,8 @@ COLUMNS: Final = (
     Column("KV GiB", spare=5),
     Column("why", left=True, below=True),
 )
+UNCHANGED: Final = "unchanged"
+"""What is said of weights that the engine does not quantize, where it quantizes others."""
 SORTED_BY: Final = {"memory": "GiB", "tokens": "tokens"}
 """By order: the column that is not left out, where it otherwise may be."""
 NONE_LEFT: Final = {
@@ -46,6 +52,8 @@ def comparison_lines(plan: Plan, options: TextOptions) -> Iterator[str]:
         return
     ordered = kept if options.order is None else sorted(kept, key=lambda gpu: _rank(gpu, options.order))
     rows = [_row(gpu, plan.workload, options.width) for gpu in ordered]
+    if all(row["weights"] in {"", UNCHANGED} for row in rows):
+        rows = [{**row, "weights": ""} for row in rows]
     yield from drawn(COLUMNS, rows, options.width, SORTED_BY.get(options.order or "name"))
     if len(kept) < len(plan.plans):
         yield f"{len(plan.plans) - len(kept)} other GPU types are left out by --only {options.only}."
@@ -79,7 +87,7 @@ def _row(plan: GpuPlan, workload: Workload | None, width: int) -> dict[str, str]
     return row | {
         SIZES: _sizes(best) if width >= WIDTH else "",
         SHORT_SIZES: "" if width >= WIDTH else _short_sizes(best),
-        "cache dtype": dtype_words(best) + _weights(best),
+        **_terms(best),
         "verdict": verdict_words(best.verdict),
         "serves": "" if workload is None else _served(best, workload),
         "tok/s": "" if workload is None else _speed(best),
@@ -93,9 +101,15 @@ def _row(plan: GpuPlan, workload: Workload | None, width: int) -> dict[str, str]
     }
 
 
-def _weights(candidate: Candidate) -> str:
-    words = weights_words(candidate)
-    return f", {words}" if words else ""
+def _terms(candidate: Candidate) -> dict[str, str]:
+    """Return what makes figures of two rows unlike: cache dtype, quantized weights, length of a request."""
+    if candidate.verdict is Verdict.REFUSED:
+        return {}
+    return {
+        "cache dtype": dtype_words(candidate),
+        "weights": weights_words(candidate).removesuffix(" weights") or UNCHANGED,
+        "context": f"{length_of(candidate):,}",
+    }
 
 
 def _sizes(candidate: Candidate) -> str:

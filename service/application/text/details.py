@@ -31,7 +31,8 @@ def candidate_lines(best: Candidate, width: int) -> Iterator[str]:
     for warning in best.warnings:
         yield from indented(f"! {warning}", width)
     if best.kv_cache is not None:
-        yield from (f"  log: {line}" for line in best.kv_cache.log_lines)
+        for line in best.kv_cache.log_lines:
+            yield from indented(f"log: {line}", width)
         yield from cache_lines(best.kv_cache, width)
     if best.waste is not None:
         yield from _waste_lines(best.waste, width)

@@ -1,4 +1,4 @@
-"""Writes the command of an engine for Docker and for Kubernetes."""
+"""Writes the command of an engine for Docker, Compose and Kubernetes."""
 
 import re
 import shlex
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from service.application.text.compose import VOLUME
 from service.bundled_toml import read_toml
 from service.engine_plans.engine_plan import EnginePlan
 
@@ -81,6 +82,22 @@ def kubernetes_manifest(plan: EnginePlan) -> str:
         },
     }
     return yaml.safe_dump(manifest, sort_keys=False, width=1000)
+
+
+def compose_service(plan: EnginePlan) -> str:
+    """Return a service of Docker Compose with a profile of its own, as YAML without its indent."""
+    image, name = image_of(plan), _name(plan)
+    device = {"driver": "nvidia", "count": plan.gpus, "capabilities": ["gpu"]}
+    service = {
+        "profiles": [name],
+        "image": image.image,
+        "command": [word.replace("$", "$$") for word in (*_behind_entry(plan), *_listening(plan))],
+        "ports": [f"{image.port}:{image.port}"],
+        "ipc": "host",
+        "volumes": [f"{VOLUME}:{HUB_CACHE}"],
+        "deploy": {"resources": {"reservations": {"devices": [device]}}},
+    }
+    return yaml.safe_dump({name: service}, sort_keys=False, width=1000)
 
 
 def _behind_entry(plan: EnginePlan) -> list[str]:

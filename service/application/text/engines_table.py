@@ -5,7 +5,8 @@ from textwrap import wrap
 from typing import Final
 
 from service.application.schemas.plan_format import TextFormat
-from service.application.text.engine_commands import docker_command, kubernetes_manifest
+from service.application.text.compose import compose_file
+from service.application.text.engine_commands import compose_service, docker_command, kubernetes_manifest
 from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn, folded
 from service.application.text.words import verdict_words
 from service.engine_plans.engine_plan import EnginePlan
@@ -39,6 +40,8 @@ def engines_text(compared: EnginesCompared, form: TextFormat, options: TextOptio
     plans = [plan for gpu in compared.gpus for plan in gpu.plans if plan.figures is not None]
     if form == "kubernetes":
         return "---\n".join(map(kubernetes_manifest, plans))
+    if form == "compose":
+        return compose_file("".join(map(compose_service, plans)))
     return "".join(f"{plan.command if form == 'command' else docker_command(plan)}\n" for plan in plans)
 
 

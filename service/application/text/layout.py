@@ -1,6 +1,7 @@
 """How a text is laid out: its width, what it leaves out, and tables that fit the width."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -30,6 +31,8 @@ WITH_VALUE: Final = re.compile(
     re.ASCII,
 )
 """An option and its value, or a checkpoint: copied in one piece. A word of a sentence is no value."""
+WITH_UNIT: Final = re.compile(r"(?<![^\s(])~?\d(?:[\d.,]*\d)? (?=[^\W\d]|%)")
+"""A number before a word: its unit, or what it counts."""
 LEAST_CUT: Final = 16
 """Characters that are left at least of a column that is cut; where there is less room, it is left out."""
 
@@ -65,6 +68,9 @@ class Column:
     """Columns with the highest number are left out first where the line is too short; 0 never is."""
     below: bool = False
     """Whether its cells are written below their rows where the line is too short."""
+    said: str = ""
+    """The words with which a row says its cell where the column is left out although its cells differ, such
+    as ``{} tokens of context``. What most rows have is said once, below the table."""
 
 
 def drawn(
@@ -73,8 +79,9 @@ def drawn(
     """Return the lines of a table that fits a width in characters, and which columns it leaves out.
 
     Columns in which all rows are empty are not shown. Where the rest is too wide, cells of columns marked
-    ``below`` go below their rows, then spare columns are left out, except that of the name ``kept``. On wide
-    lines long cells of such a column become notes below the table.
+    ``below`` go below their rows, then spare columns are left out, except that of the name ``kept``; what
+    tells rows apart is then said below them. On wide lines long cells of a column marked ``below`` become
+    notes below the table.
     """
     gap = GAP if width >= WIDTH else NARROW_GAP
     shown = [each for each in columns if any(row[each.name] for row in rows)]
@@ -98,26 +105,51 @@ def drawn(
             rows, notes = _noted(rows, shown[-1].name, widths[-1])
     lines = [_line([each.name for each in shown], shown, widths, gap)]
     lines.append("-" * (sum(widths) + len(gap) * (len(widths) - 1)))
+    usual = _commonest(left_out, rows)
     for row in rows:
         lines.append(_line([row[each.name] for each in shown], shown, widths, gap))
+        lines.extend(folded(_own_words(row, usual), width, "  "))
         for each in below:
             indent = "  "
             lines.extend(folded(row[each.name], width, indent))
     for words, number in notes.items():
         lines.extend(folded(f"{number} {words}", width, deeper="    "))
+    if usual:
+        words = ", ".join(each.said.format(most) for each, most in usual.items())
+        lines.extend(folded(f"Rows that do not say otherwise: {words}.", width, deeper="  "))
     if left_out:
         names = ", ".join(each.name for each in columns if each in left_out)
         lines.extend(folded(f"A wider terminal also shows: {names}.", width))
     return lines
 
 
+def _commonest(columns: Sequence[Column], rows: Sequence[Mapping[str, str]]) -> dict[Column, str]:
+    """Return the commonest cell of the columns whose cells differ and must not go unsaid."""
+    counts = {each: Counter(row[each.name] for row in rows if _says(row[each.name])) for each in columns}
+    several = {each: found for each, found in counts.items() if each.said and len(found) > 1}
+    return {each: found.most_common(1)[0][0] for each, found in several.items()}
+
+
+def _says(cell: str) -> bool:
+    return cell not in {"", "-"}
+
+
+def _own_words(row: Mapping[str, str], usual: Mapping[Column, str]) -> str:
+    """Return what a row has otherwise than most."""
+    own = ((each, row[each.name]) for each, most in usual.items() if row[each.name] != most)
+    return ", ".join(each.said.format(cell) for each, cell in own if _says(cell))
+
+
 def folded(text: str, width: int, indent: str = "", deeper: str | None = None) -> Iterator[str]:
     """Yield the lines of a text at a width; ``deeper``: the indent of those after the first.
 
-    A word longer than a line stays whole, and so does an option with its value: it can be copied.
+    A word longer than a line stays whole, and so does an option with its value: it can be copied. A number
+    stays with its unit.
     """
+    for unbroken in (WITH_VALUE, WITH_UNIT):
+        text = unbroken.sub(lambda found: found[0].replace(" ", SPACE_WITHIN), text)
     lines = wrap(
-        WITH_VALUE.sub(lambda found: found[0].replace(" ", SPACE_WITHIN), text),
+        text,
         width,
         initial_indent=indent,
         subsequent_indent=indent if deeper is None else deeper,

@@ -51,7 +51,7 @@ COLUMNS: Final = (
     Column("DP"),
     Column("EP"),
     Column("verdict", left=True),
-    Column("context", spare=3),
+    Column("context", spare=3, said="{} tokens of context"),
     Column("tokens"),
     Column("concurrency"),
     Column("tok/s", spare=3),
@@ -84,15 +84,17 @@ def _heading(plan: Plan, width: int) -> Iterator[str]:
     name = " ".join(printable(model.id).split())
     yield f"{name}{revision} ({model.source}) on vLLM {engine.version}{patches}"
     yield from folded(
-        f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}", width
+        f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}",
+        width,
+        deeper="  ",
     )
-    yield from folded(plan.verdict, width)
+    yield from folded(plan.verdict, width, deeper="  ")
     if plan.command is not None:
         yield from command_lines(plan.command, width)
     if engine.doubt:
-        yield from folded(f"Warning: {engine.doubt}", width)
+        yield from folded(f"Warning: {engine.doubt}", width, deeper="  ")
     if model.note:
-        yield from folded(f"Note: {model.note}", width)
+        yield from folded(f"Note: {model.note}", width, deeper="  ")
 
 
 def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
@@ -108,7 +110,9 @@ def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
 def _description(plan: GpuPlan, options: TextOptions, checkpoints: Sequence[str]) -> Iterator[str]:
     gpu, width, best = plan.gpu, options.width, plan.recommended
     capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
-    yield f"== {gpu.id}: {gpu.name}, {gib_text(gpu.memory_bytes)} GiB{capability}"
+    yield from folded(
+        f"== {gpu.id}: {gpu.name}, {gib_text(gpu.memory_bytes)} GiB{capability}", width, deeper="   "
+    )
     if best is not None:
         yield from _recommended(plan, best, width)
     else:
@@ -129,7 +133,7 @@ def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
     yield ""
     backends = ", ".join(best.attention_backends)
     words = (start_words(best), *filter(None, (backends,)))
-    yield from folded(f"{searched}, {verdict_words(best.verdict)}: {', '.join(words)}", width)
+    yield from folded(f"{searched}, {verdict_words(best.verdict)}: {', '.join(words)}", width, deeper="  ")
     yield ""
     yield best.command if best.command.isprintable() else for_shell(best.command)
     yield ""
@@ -145,7 +149,7 @@ def _not_recommended(plan: GpuPlan, width: int) -> Iterator[str]:
         yield from indented(plan.reason, width, indent="")
         return
     nearest = "Nearest to a start" if len(plan.candidates) > 1 else "Does not start"
-    yield f"{nearest}: {start_words(near)}"
+    yield from folded(f"{nearest}: {start_words(near)}", width, deeper="  ")
     yield from refused_lines(near.error, width)
     for warning in near.warnings:
         yield from indented(f"! {warning}", width)

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from service.advisor.plan_types import ComparedStart, Upgrade, UpgradeOutcome
+from service.advisor.upgrade_intervals import SAME, interval_of, uncertain_changes
 from service.advisor.verdict import Verdict
 from service.application.text.layout import folded
 from service.application.text.words import indented, start_words, verdict_words
-from service.units import gib_text
+from service.units import gib_amount, gib_text
 
 NAMES: Final = {
     "available_kv_bytes": "memory for the KV cache of one rank",
@@ -48,8 +49,21 @@ def start_compared(start: ComparedStart) -> str:
 
 def change_words(step: Upgrade, field: str) -> str:
     """Return in words how a field of the outcome changes."""
-    before, after = (shown_field(outcome, field) for outcome in (step.before, step.after))
-    return f"{NAMES.get(field, field.replace('_', ' '))}: {before} became {after}"
+    before, after = (_with_interval(step, outcome, field) for outcome in (step.before, step.after))
+    doubt = f"; the intervals overlap, {SAME}" if field in uncertain_changes(step) else ""
+    return f"{NAMES.get(field, field.replace('_', ' '))}: {before} became {after}{doubt}"
+
+
+def _with_interval(step: Upgrade, outcome: UpgradeOutcome, field: str) -> str:
+    """Return a field in words, with its interval where it follows from an estimate."""
+    words, interval = shown_field(outcome, field), interval_of(step, outcome, field)
+    if interval is None:
+        return words
+    low, high = interval
+    if field == "available_kv_bytes":
+        return f"{words} ({gib_amount(int(low))} to {gib_amount(int(high))})"
+    digits = 2 if field == "max_concurrency" else 0
+    return f"{words} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
 def _verdicts(before: UpgradeOutcome, after: UpgradeOutcome) -> str:
