@@ -44,7 +44,7 @@ from service.kv_cache.specs import StateSpec
 from service.memory.media_choices import MediaChoices
 from service.memory.parallelism import Parallelism
 from service.memory.weights.fp8_kernels import check_fp8_kernel
-from service.memory.weights.layout_checks import check_layouts, check_towers
+from service.memory.weights.layout_checks import check_layouts, check_towers, unnamed_experts
 from service.memory.weights.online_checks import check_online_sizes
 from service.memory.weights.quark_checks import check_quark_experts
 
@@ -139,7 +139,12 @@ class Start:
     @property
     def unbuilt(self) -> tuple[str, ...]:
         """Why the published builds of the release may fail, or are not modelled; empty if they run."""
-        return (*unbuilt(self.architecture, self.engine_config), *runner_doubts(self.engine_config))
+        release, deployment = self.engine_config.release, _weights_deployment(self.engine_config)
+        return (
+            *unbuilt(self.architecture, self.engine_config),
+            *runner_doubts(self.engine_config),
+            *unnamed_experts(self.architecture, deployment, release),
+        )
 
     @property
     def unknown_kernels(self) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
@@ -25,6 +24,7 @@ from service.hub.errors import (
     ModelNotFound,
 )
 from service.hub.fetched_config import CONFIG
+from service.hub.hub_library import hub_library
 from service.hub.json_object import parse_object
 from service.hub.model_ids import commit_or_none
 from service.hub.model_info import EXPAND, ModelInfo, read_info
@@ -33,7 +33,6 @@ from service.hub.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import ModuleType
 
     from service.hub.cache import HubCache
     from service.hub.credential import Credential
@@ -214,7 +213,6 @@ class Repositories:
         revision = quote(key.revision, safe="")
         url = f"{self._endpoint}/api/models/{key.model}/revision/{revision}?{EXPAND}"
         try:
-            await _load_library()
             download = await self._downloader.get(
                 HubRequest(key.model, key.revision, MODEL_INFO, url), credential
             )
@@ -271,8 +269,9 @@ class Repositories:
         return download.body
 
     async def _request(self, key: CacheKey, file: str, span: tuple[int, int] | None = None) -> HubRequest:
-        await _load_library()
-        url: str = _library().hf_hub_url(key.model, file, revision=key.revision, endpoint=self._endpoint)
+        url: str = (await hub_library()).hf_hub_url(
+            key.model, file, revision=key.revision, endpoint=self._endpoint
+        )
         return HubRequest(key.model, key.revision, file, url, span)
 
     async def _parsed(self, key: CacheKey, body: bytes) -> Mapping[str, Any] | None:
@@ -290,17 +289,3 @@ def _concerns_info_only(error: HubError) -> bool:
     # The Hub counts API requests and files apart: if only the quota for the API is used up, files can still
     # be fetched. After a 429 the circuit breaker blocks both.
     return isinstance(error, ConfigNotJson | ConfigTooLarge | ConfigTooDeep | HubRateLimited)
-
-
-async def _load_library() -> None:
-    """Import beside the event loop what the addresses and errors of the Hub are read with.
-
-    The import takes some tenths of a second, and a cached file needs none of it.
-    """
-    if not _library.cache_info().currsize:
-        await asyncio.to_thread(_library)
-
-
-@cache
-def _library() -> ModuleType:
-    return import_module("huggingface_hub.file_download")

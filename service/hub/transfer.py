@@ -20,6 +20,7 @@ from service.hub.errors import (
     HubTokenRefused,
     HubUnreachable,
 )
+from service.hub.hub_library import hub_library
 from service.hub.keyed_semaphore import KeyedSemaphore
 from service.hub.model_ids import commit_or_none
 from service.hub.redirects import Hop, Redirects
@@ -108,6 +109,7 @@ class Transfer:
             HubError: the download failed; the subclass names the cause.
         """
         self._breaker.check(credential.owner, request.quota, request.model_id)
+        await hub_library()  # with which an answer that is an error is read
         async with self._owners.acquire(request.model_id.partition("/")[0]):
             return await self._try(request, credential)
 

@@ -5,7 +5,6 @@ from packaging.version import Version
 
 from service.advisor.dry_run import dry_start
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
@@ -28,9 +27,9 @@ def test_experts_are_reached_by_the_names_of_every_model(release: str) -> None:
     assert packed < ENTRIES <= size <= packed + 2 * (ENTRIES - packed)
 
 
-@pytest.mark.parametrize("release", ["0.32.0", "0.33.0"])
-def test_experts_that_the_lists_name_otherwise_have_no_place(release: str) -> None:
+@pytest.mark.parametrize(("release", "is_certain"), [("0.31.0", True), ("0.32.0", False), ("0.33.0", False)])
+def test_experts_that_the_lists_name_otherwise_have_no_place(release: str, is_certain: bool) -> None:
+    """The model is built, as real releases did that were asked without the checkpoint; reading it fails."""
     flags = ServeFlags(tensor_parallel_size=4, max_model_len=4096)
-    with pytest.raises(EngineRefusal) as refused:
-        dry_start(bundled(NAMED_GATE), flags, rules_for(Version(release)), find_gpu("b200-180gb"))
-    assert refused.value.type == "KeyError"
+    start = dry_start(bundled(NAMED_GATE), flags, rules_for(Version(release)), find_gpu("b200-180gb"))
+    assert any("KeyError" in each for each in start.unbuilt) != is_certain

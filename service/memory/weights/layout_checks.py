@@ -46,7 +46,7 @@ GENERAL_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 UNNAMED_EXPERTS: Final = (
     "The checkpoint's lists name the projections of its experts gate_proj, up_proj and down_proj. This "
     "release looks for the names of the model's own class, so it builds the experts unquantized, and has no "
-    "parameters for their packed weights."
+    "parameters for their packed weights: reading the checkpoint fails with a KeyError."
 )
 """vLLM 0.33.0, CompressedTensorsMoEMethod.get_moe_method, DeepseekV4Model.load_weights (params_dict)."""
 SPLIT_OUTPUTS: Final = frozenset(
@@ -88,6 +88,20 @@ def check_towers(architecture: ModelArchitecture, deployment: Parallelism, relea
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=256)
+def unnamed_experts(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[str, ...]:
+    """Return why reading the checkpoint would fail though the release builds its model; empty if not."""
+    quantization = architecture.quantization
+    if quantization is None or quantization.method != "compressed-tensors":
+        return ()
+    sizes = module_bytes_of(architecture, deployment, release)
+    built = chain.from_iterable(layer_modules_of(architecture, deployment, release))
+    return (UNNAMED_EXPERTS,) if any(map(sizes.lacks_names_of, built)) else ()
+
+
+@LONG_LISTS.emptied
+@lru_cache(maxsize=256)
 def _refusal(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version, *, towers: bool = False
 ) -> EngineRefusal | None:
@@ -113,8 +127,6 @@ def _refusal(
         else chain.from_iterable(layer_modules_of(architecture, deployment, release))
     )
     for module in built:
-        if sizes.lacks_names_of(module):
-            return EngineRefusal(Stage.MODEL, "", type="KeyError", detail=UNNAMED_EXPERTS)
         scheme = sizes.scheme_of(module)
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
