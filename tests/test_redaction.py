@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.hub.errors import ModelGated
 from service.redaction import _SECRETS, HIDDEN, hide_secrets
 from service.startup_log.lines import clean
 
@@ -148,3 +149,8 @@ def test_a_text_without_what_a_form_needs_has_no_secret_of_that_form(text: str) 
     for secret in _SECRETS:
         if not any(each in lowered for each in secret.needs):
             assert re.search(secret.pattern, text) is None
+
+
+def test_what_a_gated_model_asks_for_is_left_whole() -> None:
+    words = str(ModelGated("a/b", "https://huggingface.co/a/b"))
+    assert hide_secrets(words) == words

@@ -129,9 +129,10 @@ class ModelGated(HubError):
     def __init__(self, model_id: str, access_url: str) -> None:
         super().__init__(
             model_id,
-            f"{model_id} is gated: request access at {access_url}, then give the token of an account "
-            "with access (HF_TOKEN in this program's environment, or the header X-Hub-Token of a request), "
-            "or give the config.json inline (--config FILE, `config`)",
+            # `hide_secrets` passes over this text: no word that could be a token follows a name of one.
+            f"{model_id} is gated: request access at {access_url}, then give the token of an account with "
+            "access, in the variable HF_TOKEN or, over HTTP, in the header X-Hub-Token, or give the "
+            "config.json inline (--config FILE, `config`)",
         )
         self.access_url = access_url
 
