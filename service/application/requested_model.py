@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from service.advisor.plan_request import Model
 from service.application.errors import InputFault, InvalidRequest
+from service.application.gguf_checkpoint import gguf_checkpoint
 from service.application.model_reading import read_model
 from service.application.recent_models import ModelKey
 from service.application.run_cpu_bound import run_cpu_bound
@@ -35,6 +36,9 @@ async def requested_model(body: PlanBody, services: PlanServices, rules: Checkpo
         HubError: the model's config could not be fetched.
     """
     overrides = body.serve.overrides()
+    gguf = await gguf_checkpoint(body, services, rules)
+    if gguf is not None:
+        return await _read(_with_overrides(gguf, overrides) if overrides else gguf, body, services, rules)
     if body.config is not None:
         config = overridden(body.config, overrides) if overrides else body.config
         return _inline_model(body.model or UNNAMED_MODEL, config, body.hf_quant_config, rules)

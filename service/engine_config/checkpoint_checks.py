@@ -70,7 +70,9 @@ def check_checkpoint(
             raise _unsupported(dtype, "awq", ("float16",))
         return
     for types in rules.activation_types:
-        if types.checkpoint == quantization.method and dtype not in types.dtypes:
+        if types.checkpoint != quantization.method or current < types.since_capability:
+            continue
+        if dtype not in types.dtypes:
             raise _unsupported(dtype, types.name, types.dtypes)
 
 
