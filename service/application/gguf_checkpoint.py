@@ -6,7 +6,7 @@ from typing import Final
 from service.application.schemas.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.engines.releases import RELEASES, rules_for
-from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.gguf import GgufRules
 from service.hub.errors import ConfigNotFound, GgufNotPlanned
 from service.hub.fetched_config import FetchedConfig
 from service.hub.gguf_name import GgufName
@@ -19,9 +19,7 @@ ELSEWHERE: Final = (
 )
 
 
-async def gguf_checkpoint(
-    body: PlanBody, services: PlanServices, rules: CheckpointRules
-) -> FetchedConfig | None:
+async def gguf_checkpoint(body: PlanBody, services: PlanServices, rules: GgufRules) -> FetchedConfig | None:
     """Return the GGUF file that a body names as its model; ``None`` where it names another model.
 
     Raises:
@@ -41,7 +39,7 @@ async def gguf_checkpoint(
     if name is None:
         return None
     _check_release(model, rules)
-    if name.file is not None or not rules.gguf_by_quantization:
+    if name.file is not None or not rules.by_quantization:
         raise GgufNotPlanned(model, _words_of_name(model))
     header = (await services.models.gguf(name, body.revision)).header
     fetched = await _config(body, name, services)
@@ -61,10 +59,10 @@ async def _config(body: PlanBody, name: GgufName, services: PlanServices) -> Fet
         raise GgufNotPlanned(str(name), f"{error}{words}") from error
 
 
-def _check_release(model: str, rules: CheckpointRules) -> None:
-    if rules.loads_gguf:
+def _check_release(model: str, rules: GgufRules) -> None:
+    if rules.loads_files:
         return
-    first, last = _loading(lambda each: each.loads_gguf)
+    first, last = _loading(lambda each: each.loads_files)
     words = (
         f"{quoted(model)} is a GGUF file, which vLLM loads from {first} to {last} (`engine.version`, "
         f"--engine-version {last}); later releases need the package vllm-gguf-plugin, which is not modelled. "
@@ -73,14 +71,14 @@ def _check_release(model: str, rules: CheckpointRules) -> None:
 
 
 def _words_of_name(model: str) -> str:
-    first, last = _loading(lambda each: each.gguf_by_quantization)
+    first, last = _loading(lambda each: each.by_quantization)
     return (
         f"vLLM takes a GGUF file of the Hub as org/name:Q4_K_M from {first} to {last}, and a file of its "
         f"host in earlier releases too; {quoted(model)} is neither. {ELSEWHERE}"
     )
 
 
-def _loading(does: Callable[[CheckpointRules], bool]) -> tuple[str, str]:
+def _loading(does: Callable[[GgufRules], bool]) -> tuple[str, str]:
     """Return the first and the last release of which something holds."""
-    found = [str(each) for each in RELEASES if does(rules_for(each).checkpoints)]
+    found = [str(each) for each in RELEASES if does(rules_for(each).gguf)]
     return found[0], found[-1]

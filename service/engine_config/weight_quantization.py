@@ -4,7 +4,8 @@ from typing import Final
 
 from service.architecture.quantization import Quantization
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.checkpoints import GGUF, CheckpointRules
+from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.gguf import GGUF
 
 READ_FROM_FILE: Final = frozenset(
     {

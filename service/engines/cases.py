@@ -132,8 +132,6 @@ class ActivationTypes:
     """The format by the release's own name."""
     dtypes: tuple[str, ...]
     """In the order in which the release lists them."""
-    since_capability: int = 0
-    """Least compute capability (x10) of the GPUs on which this holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from service.application.gguf_checkpoint import gguf_checkpoint
 from service.application.schemas.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.cli.main import cli
-from service.engines.releases import resolve_release, rules_for
+from service.engines.releases import RELEASES, resolve_release, rules_for
 from service.gpus.catalog import gpu_catalog
 from service.hub.errors import GgufNotPlanned
 from service.hub.fetched_config import FetchedConfig
@@ -122,7 +122,7 @@ def hub_services(**files: bytes) -> PlanServices:
 
 async def fetched(services: PlanServices, model: str, release: str, **fields: Any) -> FetchedConfig | None:  # noqa: ANN401 - members of a body
     body = PlanBody.model_validate({"model": model, **fields})
-    return await gguf_checkpoint(body, services, rules_for(resolve_release(release)).checkpoints)
+    return await gguf_checkpoint(body, services, rules_for(resolve_release(release)).gguf)
 
 
 CONFIG = json.dumps(LLAMA_CONFIG).encode()
@@ -161,3 +161,10 @@ async def test_forms_that_a_release_does_not_read_are_named(model: str, release:
 @pytest.mark.parametrize("model", ["acme/tiny", "Qwen/Qwen3-8B"])
 async def test_other_models_are_none(model: str) -> None:
     assert await fetched(hub_services(), model, "0.22.0") is None
+
+
+def test_the_loader_and_the_method_came_and_went_together() -> None:
+    for release in RELEASES:
+        rules = rules_for(release)
+        assert rules.gguf.loads_files == ("gguf" in rules.checkpoints.quantization_methods)
+        assert rules.gguf.loads_files or not rules.gguf.by_quantization

@@ -3,12 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from service.engines.cases import ActivationTypes, QuantizationOverride
-
-GGUF: Final = "gguf"
-"""The method of weights in GGUF's format."""
 
 
 class ParamsFile(StrEnum):
@@ -34,8 +30,6 @@ class CheckpointRules:
     """Class of a config made of a params.json, as transformers spells it."""
     quantization_methods: frozenset[str]
     """Values of --quantization that the release knows."""
-    gguf_by_quantization: bool
-    """Whether a GGUF file of the Hub may be named by its quantization: org/name:Q4_K_M."""
     online_quantization: frozenset[str]
     """Values of --quantization that quantize all linear layers of 16-bit weights while they load."""
     online_fp8: str
@@ -76,8 +70,3 @@ class CheckpointRules:
     """Model types whose config class takes head_dim for the rotary size (qk_rope_head_dim)."""
     miscounted_layers: Mapping[str, str]
     """Classes of which a release may build other layers than the config says, and why."""
-
-    @property
-    def loads_gguf(self) -> bool:
-        """Whether the release loads GGUF files without a package beside it."""
-        return GGUF in self.quantization_methods
