@@ -10,13 +10,7 @@ from service.architecture.model import ModelArchitecture
 from service.changed import changed
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.engines.releases import rules_for
-from service.memory.budget_types import (
-    Basis,
-    Estimate,
-    HostDemand,
-    MemoryBudget,
-    WeightsEstimate,
-)
+from service.memory.budget_types import Basis, Estimate, HostDemand, MemoryBudget, WeightsEstimate
 from service.memory.constants import MemoryConstants, constants_at
 from service.memory.device import (
     DeviceConstants,
@@ -51,8 +45,8 @@ MOVED_EXPERTS: Final = (
     "distributed/eplb/eplb_state.py EplbState.add_model"
 )
 REMAINDER: Final = (
-    "requested less weights, activation, non-torch growth and CUDA graphs; the bounds allow for what starts "
-    "on such GPUs differ beside these terms"
+    "requested less weights, activation, non-torch growth and CUDA graphs; the bounds also hold by how much "
+    "logged starts on such GPUs differ for no known reason"
 )
 
 SUMS_OF_A_LAYER: Final = 2
