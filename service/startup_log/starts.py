@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Final
 
 from service.startup_log.exceptions import class_in
-from service.startup_log.failure import Failure, find_failure
+from service.startup_log.failure import find_failure
 from service.startup_log.lines import LogLine
+from service.startup_log.logged_failure import Failure
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
 from service.startup_log.served import had_started
 from service.startup_log.templates import lines_containing

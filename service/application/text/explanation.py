@@ -94,6 +94,8 @@ def headline(explanation: Explanation) -> str:
         return _of_a_running_engine(ending, cause)
     if ending.earlier:
         return f"The last start came up, but {which} failed on line {ending.line}: {cause}."
+    if log.waits is not None and log.waits.line == ending.line:
+        return f"The start waits where the log ends, on line {ending.line}: {cause}."
     after = f" after '{ending.reached}'" if ending.reached else ""
     return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
 
