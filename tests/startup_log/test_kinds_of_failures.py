@@ -132,7 +132,7 @@ LOGGED = [
     # NCCL 2, src/misc/ibvwrap.cc
     (
         (
-            "n1:812:990 [0] misc/ibvwrap.cc:206 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate"
+            "n1:8:9 [0] misc/ibvwrap.cc:206 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate"
             " memory"
         ),
         "locked_memory_limit",
