@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.startup_log.failure import Failure
+from service.startup_log.logged_failure import Failure
 from service.startup_log.log import read_log
 
 PREFIX = "(EngineCore_DP0 pid=312) ERROR 10-02 09:14:22 [core.py:843] "
