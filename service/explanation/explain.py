@@ -86,8 +86,8 @@ def _unmodelled(log: StartupLog) -> Iterator[str]:
 def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:
     error = run.judged.error
     of_memory = error is not None and error.stage == Stage.MEMORY
-    guessed = of_memory and not run.gpu_specified and run.pinned is None
-    if log.failure is None and error is not None and not (run.doubt or guessed):
+    unfounded = of_memory and not run.gpu_specified and run.pinned is None
+    if log.failure is None and error is not None and not (run.doubt or unfounded):
         yield (
             f"The log shows no failure, but the planned start fails: {error.type} ({error.stage}): "
             f"{error.message} Check the assumptions, and the flags that plans ignore."
