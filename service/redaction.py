@@ -98,8 +98,9 @@ _SECRETS: Final = (
     # Tokens with a fixed pattern, anywhere in the text.
     _Secret(
         _PREFIXES,
-        # A model's file is named like a token.
-        r"()\b(?!hf_quant_config\b)(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
+        # Files of models and flags of the engine are named like tokens.
+        r"()\b(?!hf[-_](?:quant[-_]config|overrides|config[-_]path|text[-_]config|processor|transfer)\b)"
+        r"(?:(?:hf|sk|gh[oprsu]|github_pat|glpat|xox[abeprs]|nvapi|dry)[-_][A-Za-z0-9_-]{8,512}"
         r"|(?:npm|pypi)[-_][A-Za-z0-9_-]{20,512}|AIza[A-Za-z0-9_-]{30,64}|ya29\.[A-Za-z0-9_-]{20,512}"
         r"|A[KS]IA[A-Z0-9]{12,64}|eyJ[A-Za-z0-9_-]{10,512}\.[A-Za-z0-9_.-]{10,2048})",
     ),

@@ -109,9 +109,14 @@ def sibling_named(model: Model, model_id: str) -> QuantizedSibling | None:
         return None
     architecture = replace(model.architecture, quantization=layout.quantization)
     stored = replace(
-        model, id=model_id, revision=None, requested_revision=None, architecture=architecture,
-        checkpoint_bytes=None, makers_cache_dtype=None,
-    )  # fmt: skip
+        model,
+        id=model_id,
+        revision=None,
+        requested_revision=None,
+        architecture=architecture,
+        checkpoint_bytes=None,
+        makers_cache_dtype=None,
+    )
     return QuantizedSibling(stored, layout.quality, is_bundled=False, below=layout.below)
 
 

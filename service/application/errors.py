@@ -194,8 +194,10 @@ class LocalModel(ValueError):
     def __init__(self, path: str) -> None:
         if path.lower().endswith(".gguf"):
             super().__init__(
-                f"the command serves {quoted(path)}, a GGUF file: these are planned for llama.cpp alone "
-                "(`engine.name`, --engine llama.cpp); for vLLM name the model that it was made from"
+                f"the command serves {quoted(path)}, a GGUF file that is not here; where it is, `dryserve "
+                "plan FILE.gguf --config FILE` plans it for releases of vLLM that load it, and --engine "
+                "llama.cpp for llama.cpp; elsewhere name the model that it was made from in `model` (before "
+                "`--` on the command line)"
             )
             return
         super().__init__(

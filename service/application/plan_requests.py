@@ -89,7 +89,7 @@ async def _plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
     _check_work(body)
     flags = body.serve.flags()
     engine, (gpus, counts) = _named(body, flags, services)
-    target = await requested_model(body, services, engine.rules.checkpoints)
+    target = await requested_model(body, services, engine.rules)
     model = await with_draft(target, body, flags, services)
     workload = _workload(body)
     return PlanRequest(

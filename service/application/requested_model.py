@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from service.advisor.plan_request import Model
 from service.application.errors import InputFault, InvalidRequest
+from service.application.gguf_checkpoint import gguf_checkpoint
 from service.application.model_reading import read_model
 from service.application.recent_models import ModelKey
 from service.application.run_cpu_bound import run_cpu_bound
@@ -16,6 +17,7 @@ from service.architecture.mistral_format.files import ModelFiles, is_params
 from service.architecture.overrides import overridden
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.engine_config.config_format import read_files
+from service.engines.engine_rules import EngineRules
 from service.engines.rules.checkpoints import CheckpointRules
 from service.hub.fetched_config import FetchedConfig
 from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
@@ -26,7 +28,7 @@ DEFAULT_REVISION: Final = "main"
 """The branch that the engine loads by default."""
 
 
-async def requested_model(body: PlanBody, services: PlanServices, rules: CheckpointRules) -> Model:
+async def requested_model(body: PlanBody, services: PlanServices, engine: EngineRules) -> Model:
     """Return the model of a body, read by the rules of a release.
 
     Raises:
@@ -34,7 +36,10 @@ async def requested_model(body: PlanBody, services: PlanServices, rules: Checkpo
         InputFault: the config of the body cannot be read.
         HubError: the model's config could not be fetched.
     """
-    overrides = body.serve.overrides()
+    overrides, rules = body.serve.overrides(), engine.checkpoints
+    gguf = await gguf_checkpoint(body, services, engine.gguf)
+    if gguf is not None:
+        return await _read(_with_overrides(gguf, overrides) if overrides else gguf, body, services, rules)
     if body.config is not None:
         config = overridden(body.config, overrides) if overrides else body.config
         return _inline_model(body.model or UNNAMED_MODEL, config, body.hf_quant_config, rules)

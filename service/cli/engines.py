@@ -20,6 +20,7 @@ from service.application.text.layout import TextOptions
 from service.application.text.words import printable
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
+from service.cli.local_folders import is_gguf_file
 from service.cli.settings_of_host import host_settings
 from service.engines_compared.comparison import EnginesCompared, verdict_of
 from service.engines_compared.gguf_plan import plan_gguf
@@ -58,12 +59,6 @@ def _comments(compared: EnginesCompared) -> str:
     plans = (plan for gpu in compared.gpus for plan in gpu.plans)
     notes = dict.fromkeys(f"{plan.engine}: {note}" for plan in plans for note in plan.notes)
     return "".join(f"# {printable(note)}\n" for note in notes)
-
-
-def is_gguf_file(model: str) -> bool:
-    """Whether a text is the path of a GGUF file of this host."""
-    path = Path(model).expanduser()
-    return path.suffix.lower() == ".gguf" and path.is_file()
 
 
 def is_gguf_on_hub(model: str) -> bool:

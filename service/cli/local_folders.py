@@ -19,13 +19,22 @@ class NamedModels:
     """The model with which it speculates."""
 
 
-def folder_of(model: str) -> FetchedConfig | None:
+def is_gguf_file(model: str) -> bool:
+    """Whether a text is the path of a GGUF file of this host."""
+    path = Path(model).expanduser()
+    return path.suffix.lower() == ".gguf" and path.is_file()
+
+
+def folder_of(model: str, config: Mapping[str, Any] | None = None) -> FetchedConfig | None:
     """Return the model of a folder or file of this host; ``None`` if the text is rather an id on the Hub.
+
+    ``config``: the config.json of a GGUF file.
 
     Raises:
         FolderWithoutModel: the text can only be a path, and no model is there.
+        GgufNotPlanned: it is a GGUF file without a config.
     """
-    return local_model(model, Path(model).expanduser())
+    return local_model(model, Path(model).expanduser(), config)
 
 
 def with_local_models(document: dict[str, Any]) -> tuple[dict[str, Any], list[FetchedConfig]]:
@@ -42,6 +51,11 @@ def with_local_models(document: dict[str, Any]) -> tuple[dict[str, Any], list[Fe
     if "command" in document:
         there = _named_in_command(document)
         given = NamedModels(given.model or _if_here(there.model), given.draft or _if_here(there.draft))
+    if given.model is not None and is_gguf_file(given.model):
+        config = document.get("config")
+        document = {key: value for key, value in document.items() if key != "config"}
+        document["model"] = given.model
+        return document, [each for each in (folder_of(given.model, config),) if each is not None]
     if given.model is not None and "config" not in document:
         document = {**document, "model": given.model}
     model = None if given.model is None or "config" in document else folder_of(given.model)
@@ -68,4 +82,6 @@ def _draft(serve: Mapping[str, Any]) -> str | None:
 
 
 def _if_here(path: str | None) -> str | None:
-    return path if path is not None and is_path(path) and Path(path).expanduser().exists() else None
+    if path is None or not (is_path(path) or is_gguf_file(path)):
+        return None
+    return path if Path(path).expanduser().exists() else None

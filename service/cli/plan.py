@@ -15,7 +15,7 @@ from service.advisor.plan_types import Plan
 from service.application.errors import InvalidRequest
 from service.application.given_members import read_given
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.schemas.engine_parameters import EngineParameters
+from service.application.schemas.engine_parameters import OTHERS, EngineParameters, read_flags
 from service.application.schemas.parts import Parts
 from service.application.schemas.plan_body import MAX_COMMAND, PlanBody
 from service.application.schemas.plan_format import Format
@@ -23,7 +23,7 @@ from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOption
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client
-from service.cli.local_folders import folder_of, with_local_models
+from service.cli.local_folders import folder_of, is_gguf_file, with_local_models
 from service.cli.options import option, with_options
 from service.cli.settings_of_host import host_settings
 from service.hub.fetched_config import FetchedConfig
@@ -85,10 +85,11 @@ def plan(  # noqa: PLR0913 - one for each option
     with exits_on_bad_input():
         document = with_config(_parameters(flags).document(), config)
         document |= _asked(words or [], command_file)
+        document = _with_other_engine(document)
         if "engines" in document or "name" in document.get("engine", {}):
             _check_words(document, flags.get("engine_flags"))
             # Most plans are of vLLM and need none of the other engines' modules.
-            from service.cli.engines import is_gguf_file, is_gguf_on_hub, print_engines  # noqa: PLC0415
+            from service.cli.engines import is_gguf_on_hub, print_engines  # noqa: PLC0415
 
             given = document.get("model")
             is_gguf = given is not None and (is_gguf_file(given) or is_gguf_on_hub(given))
@@ -134,6 +135,31 @@ def _asked(words: list[str], command_file: BinaryIO | None) -> dict[str, str]:
             raise InvalidRequest([("/command", "a command is given twice: as words and as a file")])
         asked["command"] = command_file.read(4 * MAX_COMMAND + 1).decode("utf-8", "replace")
     return asked
+
+
+def _with_other_engine(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of a command that starts another engine; any other body as it is.
+
+    Raises:
+        InvalidRequest: such a command names no model.
+    """
+    text = document.get("command", "")
+    if not text or "vllm" in text or "engines" in document or "name" in document.get("engine", {}):
+        return document
+    # Most commands start vLLM.
+    from service.launch_command.other_engines import other_start  # noqa: PLC0415
+
+    start = other_start(text)
+    if start is None:
+        return document
+    model = document.get("model", start.model)
+    if not model:
+        raise InvalidRequest([("/command", f"starts {start.engine} and does not name its model")])
+    if start.neutral:
+        typer.echo(f"Left out, since they change no memory: {', '.join(start.neutral)}", err=True)
+    body = {key: document[key] for key in OTHERS if key in document}
+    flags = read_flags(shlex.join(start.flags))
+    return body | {"model": model, "engine": {"name": start.engine}, "serve": flags}
 
 
 def _check_words(document: dict[str, Any], flags: str | None) -> None:

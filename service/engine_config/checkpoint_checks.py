@@ -12,6 +12,7 @@ from service.architecture.weight_schemes import AWQ_BITS, WeightFormat
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.gguf import GGUF, GgufRules
 from service.engines.rules.layouts import LayoutRules
 from service.gpus.capability import ComputeCapability
 
@@ -72,6 +73,21 @@ def check_checkpoint(
     for types in rules.activation_types:
         if types.checkpoint == quantization.method and dtype not in types.dtypes:
             raise _unsupported(dtype, types.name, types.dtypes)
+
+
+def check_gguf(
+    quantization: Quantization | None, dtype: str, capability: ComputeCapability, rules: GgufRules
+) -> None:
+    """Refuse a type in which a release does not run weights in GGUF's format on a GPU.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    least = rules.least_major_without_bfloat16
+    if quantization is None or quantization.method != GGUF or least is None or capability.major < least:
+        return
+    if dtype == "bfloat16":
+        raise _unsupported(dtype, GGUF, ("float16", "float32"))
 
 
 ORDERED: Final = {

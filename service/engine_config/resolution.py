@@ -83,6 +83,7 @@ class DeviceTerms:
             checkpoint_checks.check_checkpoint(
                 quantization, dtype, gpu.compute_capability, rules.checkpoints, flag=flags.quantization
             )
+            checkpoint_checks.check_gguf(quantization, dtype, gpu.compute_capability, rules.gguf)
             checkpoint_checks.check_method(quantization, rules.layouts, rules.auto_round)
         except EngineRefusal as refusal:
             unloadable = refusal

@@ -5,6 +5,7 @@ from typing import Final
 from service.architecture.quantization import Quantization
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.gguf import GGUF
 
 READ_FROM_FILE: Final = frozenset(
     {
@@ -22,6 +23,14 @@ READ_FROM_FILE: Final = frozenset(
     }
 )
 """Methods that a checkpoint must describe: vLLM 0.16.0 to 0.33.0, get_config_filenames of each."""
+
+NO_GGUF_FILE: Final = (
+    "--quantization gguf converts nothing: the engine builds modules for the tensors of a GGUF file "
+    "(`qweight`) and stops at the first weight of this checkpoint (`weight`), for which none has a place; "
+    "some classes say so with a ValueError. Leave the flag out to load the checkpoint as it is stored; of a "
+    "GGUF file give the file, or org/name:Q4_K_M, as the model."
+)
+"""Source: vLLM 0.10.2 to 0.23.0, get_quant_config, GGUFLinearMethod.create_weights and AutoWeightsLoader."""
 
 
 def check_method(
@@ -76,6 +85,8 @@ def run_with(stored: Quantization | None, flag: str | None) -> Quantization | No
     Raises:
         EngineRefusal: the checkpoint lacks what the method needs (stage ``config``).
     """
+    if flag == GGUF and (stored is None or stored.method != GGUF):
+        raise EngineRefusal(Stage.MODEL, "", type="KeyError", detail=NO_GGUF_FILE)
     if stored is not None or flag is None:
         return stored
     if flag in READ_FROM_FILE:

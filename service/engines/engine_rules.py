@@ -12,6 +12,7 @@ from service.engines.rules.blocks import BlockRules
 from service.engines.rules.capacity import CapacityRules
 from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.dtypes import DtypeRules
+from service.engines.rules.gguf import GgufRules
 from service.engines.rules.groups import GroupRules
 from service.engines.rules.indexers import IndexerRules
 from service.engines.rules.kernels import KernelRules
@@ -44,6 +45,7 @@ class EngineRules:
     layouts: LayoutRules
     auto_round: AutoRoundRules
     quark: QuarkRules
+    gguf: GgufRules
     lengths: LengthRules
     parallelism: ParallelismRules
     kernels: KernelRules

@@ -11,9 +11,10 @@ from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.advice import advice_for
-from service.startup_log.failure import Failure, find_failure
+from service.startup_log.failure import find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
+from service.startup_log.logged_failure import Failure
 from service.startup_log.origins import meaning_of
 from service.startup_log.phrases import FailureCause
 from service.startup_log.starts import SERVING

@@ -10,8 +10,8 @@ from packaging.version import Version
 from service.engines.arguments.arguments import UnknownArgument, arguments_of
 from service.explanation.log_facts import nearest_release
 from service.nearest_names import nearest
-from service.startup_log.failure import Failure
 from service.startup_log.log import StartupLog
+from service.startup_log.logged_failure import Failure
 
 MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""

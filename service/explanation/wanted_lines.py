@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from service.startup_log.failure import Failure
+from service.startup_log.logged_failure import Failure
 
 LINES: Final = (
     "paste what the engine printed: its first lines (release, model, flags), and all lines from the first "
@@ -12,6 +12,10 @@ OF_START: Final = f"To be sure, {LINES}"
 ABOVE: Final = (
     "The message follows from another one. Paste the lines above it, from the first ERROR or Traceback of "
     "EngineCore or a Worker on; `docker logs`, `journalctl -u` or `kubectl logs --previous` have them."
+)
+HIDDEN: Final = (
+    "The engine could not raise {} again, so that the message of the true error is not in this line. "
+    "Paste the lines above it, from the first ERROR or Traceback on."
 )
 BELOW: Final = (
     "The text ends within a traceback. Paste the lines below it too, down to the last line of the traceback, "
@@ -25,6 +29,8 @@ OF_REQUEST: Final = (
 
 def wanted_lines(failure: Failure) -> str:
     """Return which lines would tell the cause; empty where the text holds the engine's own words of it."""
+    if failure.hidden:
+        return HIDDEN.format(failure.hidden)
     if failure.paraphrased:
         return OF_REQUEST if failure.refused else OF_START
     if failure.cut:

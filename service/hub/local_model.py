@@ -18,6 +18,7 @@ from service.hub.fetched_config import (
     FetchedConfig,
 )
 from service.hub.gguf import MOST_HEADER_BYTES, HeaderTruncated, InvalidHeader, read_gguf
+from service.hub.gguf_name import GgufName
 from service.hub.json_object import parse_object
 from service.hub.limits import DEFAULT_LIMITS
 from service.hub.model_ids import is_path
@@ -26,15 +27,22 @@ from service.hub.safetensors import LENGTH_BYTES, HeaderTensors, header_bytes, r
 from service.units import gib_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from service.hub.model_info import ModelInfo
 
 _DOCUMENTS: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG, POOLING, SENTENCES, TOKENIZER)
 _GGUF: Final = ".gguf"
+GGUF_METHOD: Final = "gguf"
+"""The engine's name of weights in this format."""
+GGUF_NOTE: Final = (
+    "the weights are the tensors of the GGUF file, by its header; the engine reads the model of a local "
+    "file from that header too, and this plan from config.json"
+)
 
 
-def local_model(given: str, path: Path) -> FetchedConfig | None:
+def local_model(given: str, path: Path, config: Mapping[str, Any] | None = None) -> FetchedConfig | None:
     """Return the model at a path of this host; None if the text is rather the id of a model on the Hub.
 
     A folder that holds a model is read whatever its name, as the engine does (vLLM 0.32.0,
@@ -43,9 +51,10 @@ def local_model(given: str, path: Path) -> FetchedConfig | None:
     Args:
         given: the text that the caller gave; commands repeat it.
         path: the same as a path.
+        config: the config.json of a GGUF file; None for the one beside it.
 
     Raises:
-        GgufNotPlanned: it is a GGUF file.
+        GgufNotPlanned: it is a GGUF file that cannot be read, or without a config.
         FolderWithoutModel: it can only be a path, and no model is there.
         HubError: a file cannot be read as JSON, or is too large.
         OSError: a file cannot be opened.
@@ -53,7 +62,7 @@ def local_model(given: str, path: Path) -> FetchedConfig | None:
     if path.is_dir() and any((path / name).is_file() for name in (CONFIG, PARAMS)):
         return _read_folder(given, path)
     if path.is_file() and path.suffix.lower() == _GGUF:
-        raise _gguf(given, path)
+        return _gguf(given, path, config)
     if not is_path(given) and path.suffix.lower() != _GGUF:
         return None
     if not path.exists():
@@ -95,20 +104,55 @@ def _header(given: str, folder: Path, name: str) -> HeaderTensors:
         return read_header(file.read(length), model_id=given, file=name)
 
 
-def _gguf(given: str, path: Path) -> GgufNotPlanned:
+def _gguf(given: str, path: Path, config: Mapping[str, Any] | None) -> FetchedConfig:
+    folder = path.parent
+    names = sorted(each.name for each in folder.iterdir() if each.suffix.lower() == _GGUF)
+    parts = GgufName("", file=path.name).files(names) or (path.name,)
+    tensors = sum((_gguf_tensors(given, folder / name) for name in parts), HeaderTensors())
+    if config is None:
+        if not (folder / CONFIG).is_file():
+            raise GgufNotPlanned(given, _without_config(given, tensors))
+        config = _document(given, folder, CONFIG)
+    found = FetchedConfig(
+        id=given, revision=None, source="inline", config=config, provenance=f"the file {given}"
+    )
+    return as_gguf(found, given, tensors.total_bytes)
+
+
+def _gguf_tensors(given: str, path: Path) -> HeaderTensors:
     with path.open("rb") as file:
         beginning = file.read(MOST_HEADER_BYTES)
     try:
-        tensors = read_gguf(beginning)
+        return read_gguf(beginning)
     except HeaderTruncated:
-        return GgufNotPlanned(given, f"{given} ends within its header")
+        raise GgufNotPlanned(given, f"{path.name} ends within its header") from None
     except InvalidHeader as error:
-        return GgufNotPlanned(given, f"{given} cannot be read: {error}")
+        raise GgufNotPlanned(given, f"{path.name} cannot be read: {error}") from None
+
+
+def _without_config(given: str, tensors: HeaderTensors) -> str:
     kinds = ", ".join(f"{gib_text(size)} GiB in {kind}" for kind, size in tensors.stored_bytes.items())
-    return GgufNotPlanned(
-        given,
+    return (
         f"the weights in {given} take {tensors.total_bytes:,} bytes ({gib_text(tensors.total_bytes)} GiB: "
-        f"{kinds}), in {tensors.count:,} tensors. The file alone is planned for llama.cpp (--engine "
-        "llama.cpp). For vLLM plan the model that it was made from, by its id or with --config: from 0.24 on "
-        "it loads no GGUF file without a plug-in",
+        f"{kinds}), in {tensors.count:,} tensors. For llama.cpp the file is enough (--engine llama.cpp). For "
+        "vLLM give the config.json of the model that it was made from too (--config FILE)"
     )
+
+
+def as_gguf(config: FetchedConfig, model: str, tensor_bytes: int) -> FetchedConfig:
+    """Return the config of a model whose weights are a GGUF file, with the bytes of its tensors."""
+    return replace(
+        config,
+        id=model,
+        config={**config.config, "quantization_config": {"quant_method": GGUF_METHOD}},
+        total_parameters=None,
+        parameter_counts=None,
+        total_parameter_bytes=tensor_bytes,
+        note="; ".join(filter(None, (config.note, GGUF_NOTE))),
+    )
+
+
+def is_gguf_checkpoint(config: FetchedConfig) -> bool:
+    """Whether the weights of a model are a GGUF file."""
+    stored = config.config.get("quantization_config")
+    return isinstance(stored, dict) and stored.get("quant_method") == GGUF_METHOD

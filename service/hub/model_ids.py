@@ -40,8 +40,8 @@ def check_model_id(model_id: str) -> None:
         raise InvalidModelId(model_id, rule)
     if _GGUF_FILE.search(model_id):
         rule = (
-            "it names a GGUF file, which is planned for llama.cpp alone (`engine.name`, --engine); for other "
-            "engines give the model that it was made from"
+            "it names a GGUF file, which is planned for llama.cpp (`engine.name`, --engine) and for "
+            "releases of vLLM that load it; elsewhere give the model that it was made from"
         )
         raise InvalidModelId(model_id, rule)
     if not _follows_the_hubs_rules(model_id):

@@ -1,4 +1,4 @@
-"""Says how to plan a start of another engine, which is not read as one of vLLM."""
+"""Reads a start of another engine, and says how to plan it where only those of vLLM are read."""
 
 import re
 import shlex
@@ -30,23 +30,75 @@ PROGRAMS: Final[Mapping[str, OtherProgram]] = {
     "trtllm-serve": TENSORRT,
 }
 """Source: llama.cpp, common/arg.cpp; SGLang, srt/server_args.py; TensorRT-LLM, commands/serve.py."""
+NEUTRAL: Final = frozenset(
+    {
+        "-t", "--threads", "-tb", "--threads-batch", "--threads-http", "-a", "--alias", "--api-key",
+        "--api-key-file", "--jinja", "--no-jinja", "--chat-template", "--chat-template-file",
+        "--reasoning-format", "--reasoning-budget", "--metrics", "--slots", "--no-slots", "--props",
+        "--no-webui", "--path", "--timeout", "-to", "-v", "--verbose", "--log-file", "--log-disable",
+        "--log-prefix", "--log-timestamps", "--temp", "--top-k", "--top-p", "--min-p", "--repeat-penalty",
+        "--presence-penalty", "--frequency-penalty", "-s", "--seed", "-n", "--predict", "--n-predict",
+        "--no-mmap", "--mmap", "--mlock", "-cb", "--cont-batching", "-hft", "--hf-token", "--offline",
+        "--no-warmup", "--warmup",
+    }
+)  # fmt: skip
+"""Options of `llama-server` that change no memory of a GPU. Source: llama.cpp, common/arg.cpp."""
+ADDRESS: Final = frozenset({"--host", "--port"})
+"""Options of every server."""
 _PROGRAM: Final = re.compile(
     r"(?:^|[\s/'\"])(llama-server|llama-cli|sglang\.launch_server|sglang(?=\s+serve)|trtllm-serve)(?=\s|$)"
 )
 
 
-def advice_on(text: str) -> str:
-    """Return how to plan a text that starts another engine; empty for any other text."""
+@dataclass(frozen=True, slots=True)
+class OtherStart:
+    """A start of another engine."""
+
+    engine: str
+    """As ``--engine`` names it."""
+    model: str
+    """Empty where it names none."""
+    flags: tuple[str, ...]
+    """The words that are neither program nor model, without those that change no memory."""
+    neutral: tuple[str, ...]
+    """Names of options that change no memory."""
+
+
+def other_start(text: str) -> OtherStart | None:
+    """Return the start of another engine in a text; ``None`` for any other text."""
     found = _PROGRAM.search(text)
     if found is None:
-        return ""
+        return None
     program = PROGRAMS[found[1]]
-    model, flags = _sorted(_words(text[found.end() :]), program)
-    rest = f" --engine-flags {shlex.quote(shlex.join(flags))}" if flags else ""
+    model, words = _sorted(_words(text[found.end() :]), program)
+    flags, neutral = _without(words, ADDRESS | NEUTRAL if program is LLAMA else ADDRESS)
+    return OtherStart(program.engine, model, flags, neutral)
+
+
+def advice_on(text: str) -> str:
+    """Return how to plan a text that starts another engine; empty for any other text."""
+    start = other_start(text)
+    if start is None:
+        return ""
+    rest = f" --engine-flags {shlex.quote(shlex.join(start.flags))}" if start.flags else ""
     return (
-        f"it starts {program.engine}, and commands are read of vLLM alone; write: "
-        f"dryserve plan {shlex.quote(model) if model else 'MODEL'} --engine {program.engine}{rest}"
+        f"it starts {start.engine}, and in a body commands are read of vLLM alone; write: "
+        f"dryserve plan {shlex.quote(start.model) if start.model else 'MODEL'} --engine {start.engine}{rest}"
     )
+
+
+def _without(words: list[str], neutral: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return words without some options and their values, and the names of these options."""
+    kept, dropped = list[str](), list[str]()
+    skips = False
+    for word in words:
+        if word.startswith("-") and not word.lstrip("-")[:1].isdigit():
+            skips = word.partition("=")[0] in neutral
+            if skips:
+                dropped.append(word.partition("=")[0])
+        if not skips:
+            kept.append(word)
+    return tuple(kept), tuple(dropped)
 
 
 def _words(text: str) -> list[str]:

@@ -10,13 +10,7 @@ from service.architecture.model import ModelArchitecture
 from service.changed import changed
 from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSizes
 from service.engines.releases import rules_for
-from service.memory.budget_types import (
-    Basis,
-    Estimate,
-    HostDemand,
-    MemoryBudget,
-    WeightsEstimate,
-)
+from service.memory.budget_types import Basis, Estimate, HostDemand, MemoryBudget, WeightsEstimate
 from service.memory.constants import MemoryConstants, constants_at
 from service.memory.device import (
     DeviceConstants,
@@ -37,7 +31,7 @@ from service.memory.profile_run import ProfileRun
 from service.memory.shared_terms import graphs_of, profiled
 from service.memory.weights.adapters import NONE, AdapterRoom, AdapterSlots
 from service.memory.weights.allocation import Loading, segment_rests
-from service.memory.weights.checkpoint_parameters import stage_parameters
+from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes, stage_parameters
 from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.freed_indices import freed_indices
 from service.memory.weights.online_quantization import quantized_online
@@ -51,8 +45,8 @@ MOVED_EXPERTS: Final = (
     "distributed/eplb/eplb_state.py EplbState.add_model"
 )
 REMAINDER: Final = (
-    "requested less weights, activation, non-torch growth and CUDA graphs; the bounds allow for what starts "
-    "on such GPUs differ beside these terms"
+    "requested less weights, activation, non-torch growth and CUDA graphs; the bounds also hold by how much "
+    "logged starts on such GPUs differ for no known reason"
 )
 
 SUMS_OF_A_LAYER: Final = 2
@@ -158,8 +152,7 @@ def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> Me
         LookupError: the release is older than the dated constants.
     """
     stored = quantized_online(architecture, inputs.quantization)
-    # The checkpoint's size says nothing about weights that the engine converts while it loads.
-    unchanged = stored is architecture and inputs.dtype is None
+    unchanged = stored is architecture and _loads_as_stored(architecture, inputs.dtype)
     checkpoint_bytes = inputs.checkpoint_bytes if unchanged else None
     start = _Start(stored, inputs, constants_at(inputs.release), converts=stored is not architecture)
     stages = inputs.deployment.stages(stored)
@@ -168,6 +161,17 @@ def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> Me
         last = total((last, draft_parameters(stored, inputs.deployment, inputs.release)), last.source)
     parameters = (*others, last)
     return min(map(start.stage, parameters, stages), key=_room)
+
+
+def _loads_as_stored(architecture: ModelArchitecture, dtype: str | None) -> bool:
+    """Whether the checkpoint's size says what the engine loads, and more than the closed form.
+
+    It says nothing about weights that the engine converts while it loads; quantized ones stay as they are.
+    """
+    if dtype is None:
+        return True
+    same = architecture.quantization is not None or dtype == architecture.dtype
+    return same and needs_checkpoint_bytes(architecture)
 
 
 def _room(budget: MemoryBudget) -> int:

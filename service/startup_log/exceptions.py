@@ -37,6 +37,17 @@ MOST_CHAINED: Final = 16
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 _ASSERTS: Final = re.compile(r"^assert \S.{0,400}")
 """The source of a check, which is the last of a traceback only where it does not hold."""
+_HEADER: Final = "Traceback (most recent call last)"
+_KEY: Final = re.compile(r"'[^']{1,200}'|\"[^\"]{1,200}\"|\d{1,12}")
+"""A key that a mapping lacks, as the message of a KeyError."""
+MOST_ABOVE: Final = 240
+"""Lines above the last frame in which the heading of its traceback is looked for."""
+_NOT_RAISED_AGAIN: Final = re.compile(
+    r"(?:\w{1,60}\.){0,8}(\w{1,80}(?:Error|Exception|Failed|Failure))\.__init__\(\) "
+    r"(?:missing \d{1,2} required|takes \d{1,2} positional|got an unexpected)",
+    re.ASCII,
+)
+"""What Python says of `raise type(error)(message)` where the class takes something else."""
 BELOW_A_FRAME: Final = 3
 """Lines below a frame in which its source stands."""
 _LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -76,6 +87,33 @@ def raised_in(lines: Sequence[LogLine]) -> Iterator[Raised]:
                 yield found
 
 
+def asserted_above(at: int, lines: Sequence[LogLine]) -> str:
+    """Return the check above an exception that has no message of its own, as its source states it."""
+    above = (lines[each].text for each in range(at - 1, max(-1, at - 1 - BELOW_A_FRAME), -1))
+    return next((text for text in above if _ASSERTS.match(text)), "")
+
+
+def message_above(last: int, lines: Sequence[LogLine]) -> Raised | None:
+    """Return what the engine logs of an exception above its traceback, for one that is cut off.
+
+    ``last``: the position of its last frame. Python writes a missing key, and nothing else, in quotes.
+    """
+    heads = (at for at in range(last, max(0, last - MOST_ABOVE), -1) if _HEADER in lines[at].text)
+    at = next(heads, 0) - 1
+    if at < 0 or lines[at].origin is None or lines[at].origin != lines[at + 1].origin:
+        return None
+    text = lines[at].text
+    if lines[at].level != "ERROR" or not text or text.endswith((".", ":")):
+        return None
+    return Raised(at, "KeyError" if _KEY.fullmatch(text) else "", text, in_prose=False)
+
+
+def hidden_class(type_name: str, message: str) -> str:
+    """Return the class of an error that could not be raised again, since it takes more than a message."""
+    found = _NOT_RAISED_AGAIN.match(message) if type_name == "TypeError" else None
+    return "" if found is None else found[1]
+
+
 def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
     """Return the exception that the source below the last frame raises, where the exception is cut off."""
     for below in range(at + 1, min(at + 1 + BELOW_A_FRAME, len(lines))):
@@ -112,6 +150,9 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # The log was cut off inside of the prefix of its next line.
             continue
         message = match[3].strip(" `") if match[3] else (match[4] or "").strip("\"'() `")
+        if before.endswith("`"):
+            # What follows the closing mark is the sentence's.
+            message = message.partition("`")[0]
         return Raised(at, match[2], message, in_prose=kind)
     return None
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from service.startup_log.device_errors import device_error
 from service.startup_log.exceptions import FRAME, QUIET
+from service.startup_log.exit_codes import cause_of_exit
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import CAUSES, DEATHS, FailureCause
 from service.startup_log.templates import SentenceIndex, without_backticks
@@ -17,11 +18,14 @@ from service.startup_log.tracebacks import is_source
 _SENTENCES: Final = tuple(
     (cause, spelling) for cause in CAUSES for template in cause.templates for spelling in template.spellings
 )
+_FIGURES: Final = tuple((cause, template) for cause in CAUSES for template in cause.none_left)
+_FIGURE_STARTS: Final = SentenceIndex([template.start for _, template in _FIGURES])
 _STARTS: Final = SentenceIndex([template.start for _, template in _SENTENCES])
 _WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for line in cause.lines}
 _BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
 GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supported", "nccl", "rocm_fault"})
 """Causes that say less than one error of a device in the same line."""
+_SIGNALS: Final = re.compile(r"(?i)exit|died|signal|returncode|killed|dead")
 _OF_DEVICE: Final = re.compile("[Cc]uda|CUDA|HIP|hipError")
 MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
@@ -56,9 +60,11 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
         for values in template.find(text):
             known = {} if before is None else before.values
             before = found[at] = KnownWords(at, cause, {**known, **values})
-    for at, cause in _of_devices(texts):
+    for at, cause in _by_form(texts):
         if at not in silent and _says_more(cause, found.get(at)):
             found[at] = KnownWords(at, cause, {})
+    for at, cause in _none_left(texts):
+        found.setdefault(at, KnownWords(at, cause, {}))
     for at, line in enumerate(lines):
         if line.text in _WHOLE and at not in found:
             found[at] = KnownWords(at, _WHOLE[line.text], {})
@@ -73,11 +79,26 @@ def _is_denied(cause: FailureCause, *texts: str) -> bool:
     return any(words in text for words in cause.unless for text in texts)
 
 
-def _of_devices(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
-    """Yield which text holds an error of a device, with what it shows."""
-    for at in [at for at, text in enumerate(texts) if _OF_DEVICE.search(text)]:
-        if (name := device_error(texts[at])) is not None:
+def _by_form(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
+    """Yield which text holds an error of a device or the end of a process by a signal, with its cause."""
+    for at, text in enumerate(texts):
+        name = device_error(text) if _OF_DEVICE.search(text) else None
+        name = name or (cause_of_exit(text) if _SIGNALS.search(text) else None)
+        if name is not None:
             yield at, _BY_NAME[name]
+
+
+def _none_left(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
+    """Yield which text states a figure of 0 or less with which no start goes on, with what it shows."""
+    for at, which in _FIGURE_STARTS.pairs(texts):
+        cause, template = _FIGURES[which]
+        if any(
+            value <= 0
+            for values in template.find(texts[at])
+            for value in values.values()
+            if isinstance(value, float)
+        ):
+            yield at, cause
 
 
 def _said(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:

@@ -14,8 +14,8 @@ from service.startup_log.arguments import (
     logged_arguments,
     logged_config,
 )
-from service.startup_log.failure import Failure
 from service.startup_log.lines import LogLine, read_lines
+from service.startup_log.logged_failure import Failure
 from service.startup_log.long_logs import CondensedLog
 from service.startup_log.measured_service import (
     MeasuredService,
@@ -31,11 +31,14 @@ from service.startup_log.phrases import (
     STATEMENTS,
     TEMPLATES,
     WAITS,
+    WAITS_FOR,
 )
+from service.startup_log.served import had_started
 from service.startup_log.snippets import snippet_arguments
 from service.startup_log.starts import SERVING, LoggedStart, in_order, split_starts
 from service.startup_log.surroundings import NOTHING, Surroundings, read_surroundings
 from service.startup_log.templates import Template, lines_containing
+from service.startup_log.whole_messages import MAX_MESSAGE
 
 MAX_READINGS: Final = 4096
 """Values that are stored at most; ranks and restarts repeat them."""
@@ -47,7 +50,8 @@ CAME_UP: Final = frozenset({"cache", "capture", SERVING})
 """Milestones of a start that is past the refusals of the engine; earlier failures are not its own."""
 LAST: Final = 8
 """Lines at the end of a log that show what it was doing."""
-_STOPS: Final = next(cause for cause in CAUSES if cause.name == "ends_without_a_word")
+_BY_NAME: Final = {cause.name: cause for cause in CAUSES}
+_STOPS: Final = _BY_NAME["ends_without_a_word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,10 @@ class StartupLog:
     """Speeds that a benchmark or the engine's metrics state."""
     served_cache: ServedCache | None = None
     """The cache that the engine's metrics state."""
+    engine_lines: int = 0
+    """Lines that state the file of the engine that logged them."""
+    answering: bool = False
+    """The log shows requests that an engine answers, without the start before them."""
 
     @property
     def at_failure(self) -> "StartupLog":
@@ -172,11 +180,13 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         around=around,
         server=any("API server" in line.text or "api_server" in line.text for line in lines[:MOST_OF_BANNER]),
         stopped_on=starts[which].stopped_on,
-        waits=_waits(starts[which]) if failure is None else None,
+        waits=_waits(starts[which]),
         ended_on=next((line.number for line in lines for words in ENDS if words in line.text), None),
         failed_named=_failed_named(starts[failed]) if failed is not None and failed != which else None,
         measured=(*benchmark_results(read), *_served(read)),
         served_cache=served_cache(read),
+        engine_lines=sum(line.origin is not None for line in read),
+        answering=had_started(lines, milestone),
     )
 
 
@@ -232,10 +242,15 @@ def _explained(starts: Sequence[LoggedStart]) -> tuple[int, int | None]:
 
 
 def _silent(start: LoggedStart) -> Failure | None:
-    """Return the failure of a start whose log stops in its middle; ``None`` for any other."""
+    """Return the failure of a start whose log stops in its middle; ``None`` for any other.
+
+    Waiting is none, but for what does not come by itself.
+    """
+    if (waits := _waits(start)) is not None:
+        words = str(waits.value)
+        known = next((_BY_NAME[cause] for says, cause in WAITS_FOR.items() if says in words), None)
+        return None if known is None else Failure("", words[:MAX_MESSAGE], waits.line, known, {})
     if not start.begun or start.milestone not in UNFINISHED or start.stopped_on is not None:
-        return None
-    if _waits(start) is not None:
         return None
     line = next((each for each in reversed(start.lines) if each.text), None)
     return None if line is None else Failure("", line.text, line.number, _STOPS, {}, follows=True)

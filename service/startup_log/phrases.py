@@ -39,6 +39,8 @@ class FailureCause:
     """Messages that show this cause."""
     lines: frozenset[str] = frozenset()
     """Whole lines that show it."""
+    none_left: tuple[Template, ...] = ()
+    """Messages with a figure that show it where the figure is 0 or less, at any level of the log."""
     yields_to: tuple[str, ...] = ()
     """Causes that are the root if their words stand anywhere in the same log, the likeliest first."""
     weak: bool = False
@@ -72,6 +74,7 @@ def _load(name: str) -> Mapping[str, Any]:
 
 _OPTIONAL: Final = {
     "lines",
+    "none_left",
     "weak",
     "remedies",
     "yields_to",
@@ -97,6 +100,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         **texts,
         templates=tuple(map(Template.parse, table["says"])),
         lines=frozenset(table.get("lines", ())),
+        none_left=tuple(map(Template.parse, table.get("none_left", ()))),
         yields_to=tuple(table.get("yields_to", ())),
         weak=table.get("weak", False),
         raised=table.get("raised", False),
@@ -144,6 +148,10 @@ SERVING_CALLS: Final[Mapping[str, frozenset[str]]] = {
 """Functions that only an engine calls which has started, by the end of the path of their file."""
 WAITS: Final = tuple(_PHRASES["wait"]["says"])
 """Messages of a process that waits for another one."""
+WAITS_FOR: Final[Mapping[str, str]] = {
+    words: cause for cause, says in _PHRASES["wait"]["causes"].items() for words in says
+}
+"""Causes by the messages of a process that waits for what does not come by itself."""
 ENDS: Final = tuple(_PHRASES["end"]["says"])
 """Messages with which the process of a server ends in order."""
 STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {

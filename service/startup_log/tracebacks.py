@@ -13,6 +13,13 @@ MOST_LINES: Final = 240
 """Lines above an exception in which its frames are looked for; ranks write theirs between each other."""
 MOST_FRAMES: Final = 64
 HEADER: Final = "Traceback (most recent call last)"
+_CHAINED: Final = (
+    "During handling of the above exception, another exception occurred",
+    "The above exception was the direct cause of the following exception",
+)
+"""What stands between two tracebacks of one failure."""
+BELOW_A_CHAIN: Final = 4
+"""Lines below an exception in which they stand."""
 _FRAME: Final = re.compile(r'File "([^"]{1,400})", line [0-9]{1,7}(?:, in ([\w<>.]{1,120}))?')
 _NOTEBOOK: Final = re.compile(
     r"File (?:([\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}|"
@@ -171,6 +178,23 @@ def native_frames(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
 def frames_above(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     """Return the frames of the traceback that ends at a line, the innermost first."""
     return tuple(_frames(at, lines))
+
+
+def frames_of_handler(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the frames of the traceback that was written while an exception was handled.
+
+    They tell where it was raised as far as it was let through, if the text begins below its own frames.
+    """
+    below = range(at + 1, min(len(lines), at + 1 + BELOW_A_CHAIN))
+    if not any(words in lines[each].text for each in below for words in _CHAINED):
+        return ()
+    found: list[Frame] = []
+    for each in range(at + 1, min(len(lines), at + MOST_LINES)):
+        if HEADER in lines[each].text and found:
+            break
+        if (frame := frame_of(lines[each])) is not None:
+            found.append(frame)
+    return tuple(reversed(found[-MOST_FRAMES:]))
 
 
 def frame_at(at: int, lines: Sequence[LogLine]) -> Frame | None:

@@ -74,7 +74,7 @@ def test_the_table_says_which_figure_is_which(client: TestClient) -> None:
     table = client.post("/plan?format=table", json=body).text
     assert "254,464" in table
     assert "33,611" in table
-    assert "longest request: tokens of one request, prompt and answer" in table
+    assert "Longest request: tokens of its prompt and answer" in table
 
 
 def test_the_same_by_query(client: TestClient) -> None:
@@ -142,3 +142,15 @@ def test_defaults_are_the_engines_own() -> None:
     assert LlamaServeInput().flags() == ServerFlags()
     assert SglangServeInput().args() == SglangArgs()
     assert TensorrtServeInput().args() == TensorrtArgs()
+
+
+def test_the_table_adds_up_what_a_gpu_holds(client: TestClient) -> None:
+    body = {"model": "Qwen/Qwen3-8B", "gpus": ["l4-24gb"], "engines": ["llama.cpp", "tensorrt-llm"]}
+    table = client.post("/plan?format=table", json=body).text
+    head, _, *rows = table.splitlines()[3:7]
+    ends = [head.index(f" {name} ") + len(name) + 1 for name in ("weights", "cache", "in all")]
+    for row in rows:
+        weights, cache, whole = (float(row[:end].split()[-1]) for end in ends)
+        # 22.04 GiB of an L4 hold weights, cache and buffers.
+        assert weights + cache < whole < 22.04
+    assert table.count("the compute buffer is assumed") == 1

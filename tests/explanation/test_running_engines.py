@@ -158,7 +158,7 @@ def test_free_memory_is_that_of_the_start_that_failed() -> None:
         ),
         ("RuntimeError: Cannot find ptxas", "toolchain_missing"),
         ("[1/11] :/usr/local/cuda/bin/nvcc --generate-dependencies-with-compile", "cuda_home_wrong"),
-        ("[error]worker exited with exit code 136", "process_killed"),
+        ("[error]worker exited with exit code 136", "process_crashed"),
         ("ERROR: ccl_comm::allreduce_impl(ccl::datatype)", "oneccl"),
         (
             "ValueError: Invalid repository ID or local directory specified: '/models'.",

@@ -77,6 +77,29 @@ def test_a_gguf_file_says_what_its_weights_take(tmp_path: Path) -> None:
         local_model("model.gguf", file)
 
 
+def test_a_gguf_file_with_a_config_is_a_model_of_its_tensors(folder: Path) -> None:
+    file = folder / "model.gguf"
+    file.write_bytes(gguf())
+
+    beside = local_model("./model.gguf", file)
+    given = local_model("./model.gguf", file, {**LLAMA_CONFIG, "num_hidden_layers": 1})
+    assert beside is not None
+    assert given is not None
+    assert beside.config == {**LLAMA_CONFIG, "quantization_config": {"quant_method": "gguf"}}
+    assert given.config["num_hidden_layers"] == 1
+    assert {each.total_parameter_bytes for each in (beside, given)} == {512 * 8 // 256 * 144 + 512 * 4}
+
+
+def test_all_parts_of_a_split_file_count(folder: Path) -> None:
+    names = [f"model-0000{part}-of-00002.gguf" for part in (1, 2)]
+    for name in (*names, "other-00001-of-00002.gguf"):
+        (folder / name).write_bytes(gguf())
+
+    found = local_model(f"./{names[0]}", folder / names[0])
+    assert found is not None
+    assert found.total_parameter_bytes == 2 * (512 * 8 // 256 * 144 + 512 * 4)
+
+
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"not one of those"])
 def test_a_file_that_is_no_gguf_is_said_to_be_none(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.startup_log.failure import Failure
 from service.startup_log.log import read_log
+from service.startup_log.logged_failure import Failure
 
 MESSAGES = [
     # vllm-project/vllm#51964
@@ -74,7 +74,7 @@ MESSAGES = [
     ),
     (
         "vLLM serve fails on WSL2 \u2014 EngineCore segfault during multimodal encoder initialization",
-        "process_killed",
+        "process_crashed",
     ),
     ("\u5b89\u88c5\u62a5\u9519 vllm 0.11", "install_failed"),
 ]

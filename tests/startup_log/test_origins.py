@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.startup_log.engine_errors import engine_error
-from service.startup_log.failure import Failure
 from service.startup_log.log import read_log
+from service.startup_log.logged_failure import Failure
 from service.startup_log.templates import InvalidTemplate, SentenceIndex
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.startup_log.failure import Failure
 from service.startup_log.log import read_log
+from service.startup_log.logged_failure import Failure
 
 
 def failure_of(text: str) -> Failure:
@@ -275,7 +275,7 @@ def test_what_nccl_looks_for_is_no_failure() -> None:
         # ROCm/ROCm#6630: the driver's own words
         ("amdgpu 0000:07:00.0: [gfxhub] page fault (src_id:0 ring:24)", "rocm_fault"),
         # vllm-project/vllm#13309
-        ("# Segment fault when loading a model on several GPUs", "process_killed"),
+        ("# Segment fault when loading a model on several GPUs", "process_crashed"),
         # llm-d/llm-d#1430: an image's user that may not write, which the kubelet repeats
         (
             "# It is in CrashLoopBackOff\n\nPermissionError: [Errno 13] Permission denied: '/.config'",

@@ -212,9 +212,9 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
     GgufNotPlanned: ProblemType(
         "gguf-not-planned",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "GGUF files are planned for llama.cpp alone",
-        "vLLM 0.24 and later have no loader of GGUF files, and that of earlier ones is not modelled. "
-        "Plan the file with the engine llama.cpp, or the model that it was made from.",
+        "This GGUF file is not planned for this engine",
+        "vLLM 0.24.0 and later have no loader of GGUF files, and a file needs a config.json beside it. Plan "
+        "it for an earlier release, with the engine llama.cpp, or plan the model that it was made from.",
     ),
     InvalidModelId: ProblemType(
         "invalid-model-id",

@@ -13,15 +13,15 @@ from service.application.schemas.plan_format import CommandFormat
 from service.application.text.compose import compose_file, compose_service
 from service.application.text.container import (
     CACHE,
-    MOUNT_IT,
     UUID,
     Block,
-    folders,
     image,
     in_container,
     left_out,
+    mounted,
     nodes_of,
     nodes_words,
+    not_mounted,
     patched,
     port,
     slice_of,
@@ -148,17 +148,14 @@ def _docker(plan: Plan, gpu: GpuType, best: Candidate) -> Block:
     listens = port(best)
     options = ["--rm", "--gpus", _devices(gpu, best), "--ipc", "host", "-p", f"{listens}:{listens}"]
     variables = (word for name, value in best.variables for word in ("-e", f"{name}={value}"))
-    served = folders(best)
-    there = (each for each in served if each.startswith("/"))
-    mounts = [word for each in there for word in ("-v", f"{each}:{each}:ro")]
+    mounts = [word for each in mounted(best) for word in ("-v", f"{each}:{each}:ro")]
     words = (
         *("docker", "run", *options, "-e", "HF_TOKEN", *variables, "-v", f"huggingface:{CACHE}", *mounts),
         *("--entrypoint", program, image(plan), *arguments),
     )
-    absent = (f"{each} is not in the container: {MOUNT_IT}" for each in served if not each.startswith("/"))
     profile = slice_of(gpu)
     sliced = () if profile is None else (slice_words(profile),)
-    return _line(shlex.join(words), *patched(plan), *sliced, *comments, *absent, *left_out(best))
+    return _line(shlex.join(words), *patched(plan), *sliced, *comments, *not_mounted(best), *left_out(best))
 
 
 def _devices(gpu: GpuType, best: Candidate) -> str:

@@ -10,17 +10,17 @@ from typing import Any, Final
 from service.advisor.plan_types import Candidate, Plan
 from service.application.text.container import (
     CACHE,
-    MOUNT_IT,
     UUID,
     Block,
     as_yaml,
-    folders,
     image,
     in_container,
     left_out,
+    mounted,
     name_of,
     nodes_of,
     nodes_words,
+    not_mounted,
     patched,
     port,
     slice_of,
@@ -44,7 +44,6 @@ def compose_service(plan: Plan, gpu: GpuType, best: Candidate) -> Block:
     (program, *arguments), comments = in_container(best)
     name, listens, profile = name_of(plan, gpu, best), port(best), slice_of(gpu)
     several = len(plan.plans) > 1
-    mounted = [each for each in folders(best) if each.startswith("/")]
     service: dict[str, Any] = {
         **({"profiles": [name]} if several else {}),
         "image": image(plan),
@@ -53,13 +52,15 @@ def compose_service(plan: Plan, gpu: GpuType, best: Candidate) -> Block:
         "environment": ["HF_TOKEN", *(f"{key}={_literal(value)}" for key, value in best.variables)],
         "ports": [f"{listens}:{listens}"],
         "ipc": "host",
-        "volumes": [f"{VOLUME}:{CACHE}", *(f"{_literal(each)}:{_literal(each)}:ro" for each in mounted)],
+        "volumes": [
+            f"{VOLUME}:{CACHE}",
+            *(f"{_literal(each)}:{_literal(each)}:ro" for each in mounted(best)),
+        ],
         "deploy": {"resources": {"reservations": {"devices": [_device(profile, best)]}}},
     }
-    absent = (f"{each} is not in the container: {MOUNT_IT}" for each in folders(best) if each not in mounted)
     sliced = () if profile is None else (slice_words(profile),)
     chosen = (f"start it by docker compose --profile {name} up",) if several else ()
-    said = (*patched(plan), *chosen, *sliced, *comments, *absent, *left_out(best))
+    said = (*patched(plan), *chosen, *sliced, *comments, *not_mounted(best), *left_out(best))
     return Block(said, as_yaml({name: service}))
 
 

@@ -20,7 +20,7 @@ CACHE: Final = "/root/.cache/huggingface"
 PORT: Final = 8000
 SIX_DIGITS: Final = 6
 GPUS_OF_A_NODE: Final = 8
-MOUNT_IT: Final = "mount the folder, and give its path there"
+NOT_THERE: Final = "is not in the container: mount the folder, and give its path there"
 LOOPBACK: Final = re.compile(r" --host[ =](?:127\.\d+\.\d+\.\d+|localhost|::1)(?= |$)")
 """An option that makes the engine listen for its own host alone."""
 LONGEST_NAME: Final = 52
@@ -64,6 +64,17 @@ def folders(best: Candidate) -> tuple[str, ...]:
     speculative = best.flags.speculative_config
     named = (best.model.id, None if speculative is None else speculative.model)
     return tuple(each for each in named if each is not None and is_path(each))
+
+
+def mounted(best: Candidate) -> tuple[str, ...]:
+    """Return the folders that a container of this host can have: those with a whole path."""
+    return tuple(each for each in folders(best) if each.startswith("/"))
+
+
+def not_mounted(best: Candidate) -> tuple[str, ...]:
+    """Say which folders the container lacks."""
+    absent = (each for each in folders(best) if each not in mounted(best))
+    return tuple(f"{each} {NOT_THERE}" for each in absent)
 
 
 def in_container(best: Candidate) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -115,7 +126,7 @@ def slice_of(gpu: GpuType) -> str | None:
 
 
 def slice_words(profile: str) -> str:
-    """Say which id stands in for the placeholder."""
+    """Say which id to put in place of the placeholder."""
     return f"put the id of a {profile} slice in place of {UUID}: nvidia-smi -L lists them"
 
 

@@ -20,16 +20,24 @@ COLUMNS: Final = (
     Column("longest request"),
     Column("interval", spare=2),
     Column("at once"),
-    Column("KiB/token", spare=1),
-    Column("cache GiB"),
-    Column("unused GiB"),
-    Column("own count", spare=3),
+    Column("KiB/token", spare=3),
+    Column("weights"),
+    Column("cache"),
+    Column("in all"),
+    Column("unused", spare=1),
+    Column("own count", spare=4),
 )
-LEGEND: Final = (
-    "longest request: tokens of one request, prompt and answer; interval: with the least and the most memory",
-    "at once: requests of the asked length that fit; cache: on all GPUs; unused: by the longest request",
-    "own count: the engine's own figure, which means another thing in each engine",
+LEGEND: Final = """\
+Longest request: tokens of its prompt and answer; interval: with the least and the most memory; at once: \
+requests of the asked length that fit.
+Weights, cache, in all (with buffers): GiB of the fullest GPU. Unused: GiB of all caches that the longest \
+request leaves. Own count: the engine's own figure, which means another thing in each."""
+WEIGHTS: Final = frozenset({"weights", "model buffer"})
+BUFFERS: Final = frozenset(
+    {"activation", "non_torch", "cuda_graphs", "compute buffer", "peak of the profile run", "loading"}
+    | {"multimodal reserve"}
 )
+"""What each engine calls the terms of a GPU's memory beside its cache."""
 KIB: Final = 1024
 
 
@@ -49,12 +57,16 @@ def _tables(compared: EnginesCompared, options: TextOptions) -> Iterator[str]:
     yield f"{compared.name}: {_budget(compared.cache_bytes)}{_length(compared.request_tokens)}"
     for gpu in compared.gpus:
         yield ""
-        yield f"{gpu.gpu.name} ({gpu.gpu.id}){_count(gpu.count)}"
+        memory = f"{gpu.gpu.memory_bytes / GIB:.2f} GiB"
+        yield from folded(f"{gpu.gpu.name} ({gpu.gpu.id}), {memory}{_count(gpu.count)}", options.width)
         yield from drawn(COLUMNS, [_row(plan) for plan in gpu.plans], options.width)
         yield from _remarks(gpu, options.width)
     yield ""
-    for line in LEGEND:
-        yield from folded(line, options.width)
+    plans = (plan for gpu in compared.gpus for plan in gpu.plans)
+    for note in dict.fromkeys(f"{plan.engine}: {note}" for plan in plans for note in plan.notes):
+        yield from folded(note, options.width, deeper="  ")
+    for line in LEGEND.splitlines():
+        yield from folded(line, options.width, deeper="  ")
 
 
 def _count(count: int | None) -> str:
@@ -92,10 +104,21 @@ def _row(plan: EnginePlan) -> dict[str, str]:
         "interval": "" if low == high else f"{low:,} to {high:,}",
         "at once": "" if figures.requests is None else f"{figures.requests:,}",
         "KiB/token": f"{figures.bytes_per_token / KIB:.1f}",
-        "cache GiB": f"{sum(figures.cache_bytes) / GIB:.2f}",
-        "unused GiB": f"{figures.wasted_bytes / GIB:.2f}",
+        "cache": f"{max(figures.cache_bytes) / GIB:.2f}",
+        **_memory(plan, max(figures.cache_bytes)),
+        "unused": f"{figures.wasted_bytes / GIB:.2f}",
         "own count": f"{figures.tokens:,}",
     }
+
+
+def _memory(plan: EnginePlan, cache_bytes: int) -> dict[str, str]:
+    """Return the weights and all that the fullest GPU holds; empty where the cache's bytes were given."""
+    weights = sum(term.estimate.bytes for term in plan.terms if term.name in WEIGHTS)
+    if not weights:
+        return {}
+    buffers = sum(term.estimate.bytes for term in plan.terms if term.name in BUFFERS)
+    whole = weights + buffers + cache_bytes
+    return {"weights": f"{weights / GIB:.2f}", "in all": f"{whole / GIB:.2f}"}
 
 
 def _remarks(gpu: GpuComparison, width: int) -> Iterator[str]:
@@ -106,6 +129,6 @@ def _remarks(gpu: GpuComparison, width: int) -> Iterator[str]:
             if plan.figures
             else []
         )
-        for text in (*said, *plan.notes):
+        for text in said:
             yield from folded(f"{plan.engine}: {text}", width, deeper="  ")
         yield from wrap(f"$ {plan.command}", max(width, len(plan.command) + 2))

@@ -9,7 +9,7 @@ from packaging.version import Version
 from service.advisor.plan_types import Candidate, Plan
 from service.application.text.container import (
     CACHE,
-    MOUNT_IT,
+    NOT_THERE,
     Block,
     as_yaml,
     folders,
@@ -58,7 +58,7 @@ def kubernetes(plan: Plan, gpu: GpuType, best: Candidate) -> Block:
     shared = " (ReadWriteMany)" if several else ""
     needs = f"needs a PersistentVolumeClaim named huggingface{_room(best)}{shared}"
     secret = "for a gated model also a Secret named huggingface with the key token"  # noqa: S105 - a name
-    absent = (f"{each} is not in the container: {MOUNT_IT}" for each in folders(best))
+    absent = (f"{each} {NOT_THERE}" for each in folders(best))
     placed = PLACED.findall(shlex.join(best.command_words)) if several else ()
     replaced = (f"left out{''.join(placed)}: the manifest sets its own hosts",) if placed else ()
     container = in_container(best)[1]

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Final
 
 from packaging.version import Version
 
@@ -13,31 +12,26 @@ from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.hidden_streams import GatedResiduals
 from service.architecture.layers.mla import MultiHeadLatentAttention
-from service.architecture.layers.model_ends import ModelEnds
-from service.architecture.layers.stage_frame import ENDS_ONLY
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
-from service.architecture.pooling import PoolingHead
 from service.architecture.quantization import Quantization
 from service.engines.releases import rules_for
-from service.memory.parallelism import ELEMENT_BYTES, Parallelism
+from service.memory.parallelism import Parallelism
 from service.memory.weights.decoder_modules import Built, layer_modules, routed_experts
+from service.memory.weights.end_modules import end_modules
 from service.memory.weights.module_bytes import ModuleBytes
 from service.memory.weights.modules import (
     Linear,
     Module,
     Modules,
-    OutputEmbedding,
     PlainModule,
     Shards,
 )
-from service.memory.weights.quantized import FLOAT32
+from service.memory.weights.quantized import FLOAT32, HALF
 from service.memory.weights.tower_modules import built_towers, tower_modules
 from service.memory.weights.weight_layout import StageLayout, WeightLayout, weight_layout_at
 from service.units import round_up
 
-HALF = 2
-ALIASES: Final = {"half": "float16", "float": "float32"}
 GATED_ROWS = 16
 """vLLM 0.29.0 to 0.33.0, Qwen4Exp's GatedResidual: outputs of a matrix are padded to a multiple of these."""
 
@@ -194,7 +188,7 @@ def _before_layers(
     architecture: ModelArchitecture, layout: StageLayout, shards: Shards, layers: range, built: Built
 ) -> Modules:
     first, last = layers.start == 0, layers.stop == len(architecture.layers)
-    yield from _embeddings(architecture, shards, layout, first=first, last=last)
+    yield from end_modules(architecture, shards, layout, first=first, last=last)
     yield from _banks(architecture, shards, built)
 
 
@@ -250,93 +244,6 @@ def _banks(architecture: ModelArchitecture, shards: Shards, built: Built) -> Mod
             yield from routed_experts(network, architecture.hidden_size, f"meta_mlp.{index}", shards, built)
 
 
-def _is_tied(architecture: ModelArchitecture, layout: StageLayout) -> bool:
-    """Whether the output shares the embedding: as the config says, or else by the release's default."""
-    return architecture.tie_word_embeddings or (
-        not architecture.declared.tying and architecture.class_name in layout.tied_when_unset
-    )
-
-
-def _embeddings(
-    architecture: ModelArchitecture, shards: Shards, layout: StageLayout, *, first: bool, last: bool
-) -> Modules:
-    hidden = architecture.hidden_size
-    rows = (
-        architecture.vocab_size
-        if architecture.ends.whole_embedding
-        else shards.vocabulary(architecture.vocab_size)
-    )
-    tied = _is_tied(architecture, layout)
-    frame = ENDS_ONLY if architecture.class_name in layout.transformers_classes else architecture.frame
-    ends = architecture.ends
-    width = ends.embedding_size or hidden
-    if first or (last and tied) or frame.embedding:
-        yield PlainModule(rows * width)
-    if first or frame.embedding:
-        yield PlainModule((ends.embedding_norm_weights + ends.position_rows) * hidden)
-        yield PlainModule(sum(_table_rows(ends, shards, layout)) * hidden)
-        yield PlainModule(width * hidden if ends.embedding_size else 0)
-    if first and ends.ngrams is not None:
-        grams = ends.ngrams
-        yield PlainModule((shards.vocabulary(grams.rows) + grams.tables * hidden) * grams.width)
-    if last or frame.norm:
-        yield PlainModule(ends.norm_weights * hidden)
-    if last or frame.norm:
-        yield PlainModule(width * hidden if ends.embedding_size else 0)
-    yield from _merging(architecture, last=last)
-    yield from _output(architecture, shards, layout, last=last, everywhere=frame.output)
-    updates = architecture.alternating_updates
-    if updates is not None:
-        for place in ("altup_projections", "altup_unembed_projections"):
-            for index in range(updates.num_inputs - 1):
-                yield Linear(f"{place}.{index}", hidden, (shards.share(hidden),), router=True)
-    extra = architecture.per_layer_embedding
-    if extra is not None:
-        all_layers = extra.size * len(architecture.layers)
-        yield PlainModule(shards.vocabulary(extra.vocab_size) * all_layers + extra.size)
-        yield Linear("per_layer_model_projection", hidden, (shards.share(all_layers),))
-
-
-def _output(
-    architecture: ModelArchitecture, shards: Shards, layout: StageLayout, *, last: bool, everywhere: bool
-) -> Modules:
-    """Yield the output layer, or what a pooling model has in place of it."""
-    if architecture.pooling is not None:
-        yield from _head(architecture.pooling, shards, layout) if last else ()
-        return
-    if not (last or everywhere):
-        return
-    ends = architecture.ends
-    width, size = ends.embedding_size or architecture.hidden_size, architecture.vocab_size
-    outputs = shards.vocabulary(size)
-    if ends.output_bias:
-        yield PlainModule(size if ends.whole_embedding else outputs)
-    if _is_tied(architecture, layout):
-        return
-    if ends.output_float32 or architecture.class_name in layout.plain_outputs:
-        yield PlainModule(outputs * width, FLOAT32 if ends.output_float32 else None)
-    else:
-        yield OutputEmbedding(outputs, width)
-
-
-def _table_rows(ends: ModelEnds, shards: Shards, layout: StageLayout) -> Iterator[int]:
-    """Yield the rows of the tables that are padded and split as a vocabulary is, or were whole before."""
-    yield from map(shards.vocabulary, ends.split_tables)
-    yield from (
-        map(shards.vocabulary, ends.roberta_tables) if layout.split_roberta_tables else ends.roberta_tables
-    )
-
-
-def _head(head: PoolingHead, shards: Shards, layout: StageLayout) -> Modules:
-    """Yield what a pooling model has in place of the output layer."""
-    named = ALIASES.get(head.dtype or "", head.dtype)
-    size = FLOAT32 if named is None else ELEMENT_BYTES.get(named)
-    weights = head.weights
-    yield PlainModule(weights.classifier + shards.share(weights.split), size)
-    yield PlainModule(weights.pooler, size if layout.pooler_in_head_dtype else None)
-    yield PlainModule(weights.plain)
-
-
 def _per_layer(architecture: ModelArchitecture, name: str) -> Modules:
     extra = architecture.per_layer_embedding
     if extra is not None:
@@ -359,20 +266,6 @@ def _mixing(architecture: ModelArchitecture) -> Modules:
     elif mixing is not None:
         inputs = mixing.copies * architecture.hidden_size
         yield PlainModule(2 * (mixing.rows * inputs + mixing.rows + mixing.scales), FLOAT32)
-
-
-def _merging(architecture: ModelArchitecture, *, last: bool) -> Modules:
-    """Yield the weights that merge the copies of the hidden state after the last layer.
-
-    Source: vLLM 0.32.0, DeepseekV4Model, HYV4HCHeadLayer and Qwen4ExpModel.
-    """
-    mixing = architecture.hyper_connections
-    if isinstance(mixing, GatedResiduals):
-        inputs = mixing.copies * architecture.hidden_size
-        yield PlainModule(inputs * (1 + 2 * mixing.rank) if last else 0, HALF)
-    elif mixing is not None and not mixing.summed and (last or mixing.merged_everywhere):
-        copies = mixing.copies
-        yield PlainModule(copies * copies * architecture.hidden_size + copies + 1, FLOAT32)
 
 
 def _side_paths(architecture: ModelArchitecture, name: str, shards: Shards) -> Modules:

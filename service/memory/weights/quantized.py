@@ -9,6 +9,7 @@ from service.memory.weights.modules import Experts, Linear
 from service.units import ceil_div
 
 FLOAT32: Final = 4
+HALF: Final = 2
 INT32: Final = 4
 INT64: Final = 8
 WORD_BITS: Final = 32

@@ -1,0 +1,139 @@
+"""The failure of a start, as the lines of its log show it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from service.startup_log.engine_errors import ENGINE, engine_error
+from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class
+from service.startup_log.known_words import KnownWords
+from service.startup_log.lines import LogLine
+from service.startup_log.origins import NOWHERE, FailureOrigin, likely_origin, origin_of
+from service.startup_log.phrases import WRAPPERS, FailureCause
+from service.startup_log.tracebacks import Frame, frames_above, frames_of_handler, native_frames
+from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
+
+HANDLERS: Final = "serving_"
+"""Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
+IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
+"""Classes of which a library's words alone do not say whether a package is absent or of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The failure of a start."""
+
+    type: str
+    """Class of the exception; empty if the log does not state it."""
+    message: str
+    """The engine's own message, at most ``MAX_MESSAGE`` characters."""
+    line: int
+    """Number of its line in the log, counted from 1."""
+    cause: FailureCause | None
+    """``None`` if the message is unknown."""
+    values: Mapping[str, float | str]
+    """Values in the message, by name."""
+    paraphrased: bool = False
+    """The message was written by a person, not by the engine."""
+    serving: bool = False
+    """The engine had started and served when it failed."""
+    follows: bool = False
+    """The message only says that something else failed, and the log does not show what."""
+    origin: FailureOrigin = NOWHERE
+    """Where an exception whose words are not known was raised."""
+    source: str = ""
+    """Release, file and function of the engine that raise it, where its words alone show them."""
+
+    frames: tuple[Frame, ...] = ()
+    """Calls of its traceback, the innermost first."""
+    request: bool = False
+    """The engine logged it while it answered a request."""
+    cut: bool = False
+    """The text ends within its traceback, above the exception."""
+
+    hidden: str = ""
+    """Class of the true error, whose own message was lost when the engine raised it again."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether a running engine refused a request, so that neither its start nor the engine failed."""
+        return self.request if self.cause is None else self.cause.of_request
+
+    @property
+    def by_origin(self) -> bool:
+        """Whether the cause is known by where the exception was raised, and not by its words."""
+        return self.cause is not None and self.cause is self.origin.cause
+
+
+def is_wrapper(text: str) -> bool:
+    """Whether a text only says that something else failed."""
+    return any(words in text for words in WRAPPERS)
+
+
+def of_known(
+    root: KnownWords, others: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure:
+    """Return a known failure in the words of the exception, if the log has it too."""
+    same = [each for each in others if each.cause == root.cause]
+    shown = root.at
+    if shown not in raised or raised[shown].in_prose:
+        shown = next(
+            (each.at for each in same if each.at in raised and not raised[each.at].in_prose),
+            position_of_whole(root, same, lines),
+        )
+    exception, line = raised.get(shown), lines[shown]
+    values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
+    if exception is None:
+        words = line.text.strip("` ")[:MAX_MESSAGE]
+        shown_type = class_in(root.cause.type, words)
+        return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
+    message = full_message(exception.message, lines, shown)
+    frames = (*native_frames(shown, lines), *frames_above(shown, lines))
+    return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
+
+
+def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure whose words are not known, with where it was raised."""
+    message = full_message(root.message, lines, root.at)
+    message = message or asserted_above(root.at, lines)
+    frames, source = frames_above(root.at, lines) or frames_of_handler(root.at, lines), ""
+    hidden = hidden_class(root.type, message)
+    origin = likely_origin(hidden or root.type, message, frames)
+    if origin.cause is None and (error := engine_error(root.type, message)) is not None:
+        # The frames of a traceback that was cut begin far above the place where it was raised.
+        raised_at = origin_of(root.type, (error.frame, *frames))
+        unsure = error.package != ENGINE and error.type in IMPORTS
+        source = error.source
+        origin = replace(raised_at, cause=None) if unsure else raised_at
+    line = lines[root.at]
+    return Failure(
+        root.type,
+        message,
+        line.number,
+        origin.cause,
+        {},
+        origin=origin,
+        source=source,
+        frames=frames,
+        request=is_of_request(line),
+        hidden=hidden,
+    )
+
+
+def of_line(line: LogLine, origin: FailureOrigin) -> Failure:
+    """Return a failure of which a log has a line, but no exception."""
+    return Failure(
+        "",
+        line.text[:MAX_MESSAGE],
+        line.number,
+        origin.cause,
+        {},
+        follows=origin.cause is None,
+        origin=origin,
+        request=is_of_request(line),
+    )
+
+
+def is_of_request(line: LogLine) -> bool:
+    """Whether a line was logged while the engine answered a request."""
+    return line.origin is not None and line.origin[0].rpartition("/")[2].startswith(HANDLERS)

@@ -1,0 +1,203 @@
+"""Finds a failure in what a person says of it, and in what is left of a traceback that was cut off."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from service.startup_log.complaints import is_complaint, reports_failure
+from service.startup_log.cut_tracebacks import last_frame, where_cut
+from service.startup_log.engine_errors import error_in_text
+from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, message_above, raised_by_source
+from service.startup_log.known_words import known_words
+from service.startup_log.lines import LogLine
+from service.startup_log.logged_failure import (
+    Failure,
+    is_of_request,
+    is_wrapper,
+    of_exception,
+    of_known,
+    of_line,
+)
+from service.startup_log.origins import (
+    ASSERTED,
+    NOWHERE,
+    asserted_part,
+    likely_origin,
+    mentioned_part,
+    origin_of,
+    owner_of,
+)
+from service.startup_log.paraphrases import paraphrased_shortage
+from service.startup_log.phrases import CAUSES, WRAPPERS
+from service.startup_log.sentences import reasons, sentences
+from service.startup_log.symptoms import Described, cause_of_words, described
+from service.startup_log.templates import SentenceIndex, lines_containing
+from service.startup_log.whole_messages import MAX_MESSAGE
+
+_SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
+_PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
+_PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
+FAULT: Final = "engine_fault"
+"""The cause of what the engine's own code does not expect: it names the place and not the reason."""
+MOST_OF_TITLE: Final = 8
+"""Lines of a text in which its title is looked for."""
+_CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
+"""Ends of lines in which pip lists packages that do not belong together, after it has installed its own."""
+_OF_PYTHON: Final = (
+    (" object has no attribute '", "AttributeError"),
+    ("() got an unexpected keyword argument", "TypeError"),
+    ("required positional argument", "TypeError"),
+    (ASSERTED, ""),
+)
+"""Words of Python's errors that name a class or a function, with the errors' classes."""
+
+
+def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or what is left of a traceback that says more."""
+    vague = all(each.type in HEADINGS for each in roots)
+    words = _of_sentence(lines) or _in_words(lines) if vague else None
+    if words is None and roots:
+        words = explained(of_exception(roots[0], lines), lines)
+    if words is not None and not words.paraphrased and words.cause is not None:
+        return words
+    left = _cut_off(lines, complains=words is not None)
+    if words is None or left is None:
+        return left or words
+    if not words.paraphrased and words.type:
+        return _with_calls(words, left)
+    if words.cause is None:
+        return left
+    # What is left of a traceback says more than prose, or than a title that says only what happened.
+    title = words.line <= next((line.number for line in lines if line.text), 0) and not words.cause.weak
+    return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
+
+
+def with_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure with what its words are about, or what the calls of another, cut traceback show."""
+    found = explained(failure, lines)
+    if found.cause is not None or failure.frames or (at := last_frame(lines)) is None:
+        return found
+    origin, frames = where_cut(at, lines)
+    return _with_calls(failure, replace(of_line(lines[at], origin), frames=frames))
+
+
+def _with_calls(named: Failure, left: Failure) -> Failure:
+    """Return an exception that a person names, with the cause that the calls of its cut traceback show."""
+    origin = likely_origin(named.type, named.message, left.frames)
+    if origin.cause is None:
+        return named if left.cause is None else replace(named, cause=left.cause, origin=left.origin)
+    return replace(named, cause=origin.cause, origin=origin, frames=left.frames)
+
+
+def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure whose own words stand in a line without the class of an exception: a title, a prose.
+
+    Of these only such count as say by themselves where they were raised and what that means.
+    """
+    found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
+    if found is None:
+        return _of_python(lines)
+    at, error = found
+    origin = origin_of(error.type, (error.frame,))
+    if origin.cause is None:
+        return None
+    line = lines[at]
+    return Failure(
+        class_in(error.type, line.text),
+        line.text[:MAX_MESSAGE],
+        line.number,
+        origin.cause,
+        {},
+        origin=origin,
+        source=error.source,
+        request=is_of_request(line),
+    )
+
+
+def _of_python(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the words of Python's or C++'s own errors, without their class."""
+    for at, which in lines_containing([line.text for line in lines], [words for words, _ in _OF_PYTHON]):
+        line, type_name = lines[at], _OF_PYTHON[which][1]
+        if line.level in QUIET or is_wrapper(line.text):
+            continue
+        origin = owner_of(type_name, line.text) if type_name else asserted_part(line.text)
+        if origin is not None:
+            words = line.text[:MAX_MESSAGE]
+            shown = class_in(type_name, words)
+            return Failure(shown, words, line.number, origin.cause, {}, origin=origin)
+    return None
+
+
+def _in_words(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or one of which the log only says that it happened."""
+    lines = [line for line in lines if not line.text.endswith(_CONFLICTS)]
+    shortage = paraphrased_shortage(lines)
+    if shortage is not None:
+        line, sizes = shortage
+        return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
+    failing = any(map(reports_failure, lines))
+    texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
+    for at, which in _PROSE_WORDS.pairs(texts):
+        line, cause = lines[at], _PROSE[which][0]
+        if failing or is_complaint(line, cause):
+            return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
+    found = described(sentences(lines))
+    if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
+        return None
+    return _as_described(found)
+
+
+def with_reason(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure of which the place alone is known with the reason that a person gives for it."""
+    found = described(reasons(sentences(lines)))
+    if found is None or found.cause is None or found.general:
+        return failure
+    return replace(failure, cause=found.cause, paraphrased=True, origin=NOWHERE)
+
+
+def _as_described(found: Described) -> Failure:
+    line = found.sentence.line
+    message = found.sentence.text[:MAX_MESSAGE]
+    return Failure("", message, line.number, found.cause, {}, paraphrased=True, follows=found.general)
+
+
+def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure, where its place does not say why, with what its words or the title are about."""
+    vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
+    about = cause_of_words(failure.message) if vague and failure.type else None
+    if about is not None:
+        return replace(failure, cause=about, paraphrased=True, follows=False)
+    return with_title(failure, lines) if failure.cause is None else failure
+
+
+def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure whose words do not say why with the reason that the title of the text names."""
+    found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
+    if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
+        title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
+        named = mentioned_part(title)
+        return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
+    return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
+
+
+def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
+    """Return what the frames of a traceback show that was cut off before its exception, else a wrapper.
+
+    ``complains``: a person says that something failed, so that warnings count without a traceback too.
+    """
+    at = last_frame(lines)
+    texts = ["" if line.level in QUIET else line.text for line in lines]
+    wrapper = next((lines[each] for each, _ in lines_containing(texts, WRAPPERS)), None)
+    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
+    warned = next((each for each in quiet if each.cause.warned), None)
+    if warned is not None and (complains or at is not None or wrapper is not None):
+        return of_known(warned, [warned], {}, lines)
+    if at is None:
+        return None if wrapper is None else of_line(wrapper, NOWHERE)
+    below = wrapper is not None and wrapper.number > lines[at].number
+    if not below and (raised := raised_by_source(at, lines)) is not None:
+        return of_exception(raised, lines)
+    origin, frames = where_cut(at, lines)
+    if (headed := message_above(at, lines)) is not None and not is_wrapper(headed.message):
+        return _with_calls(of_exception(headed, lines), replace(of_line(lines[at], origin), frames=frames))
+    return replace(of_line(wrapper or lines[at], origin), frames=frames, cut=not below)
