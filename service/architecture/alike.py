@@ -9,7 +9,7 @@ from typing import Any, Final
 from service.architecture.config import Config
 
 MOST_KINDS: Final = 256
-"""Kinds of objects that are told apart: each is read, and checkpoints have up to four."""
+"""Kinds of objects that are read apart, and checkpoints have up to four."""
 
 Objects = Sequence[Mapping[str, Any]]
 Said = tuple[list[Any], dict[Any, None]]

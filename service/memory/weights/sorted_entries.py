@@ -22,8 +22,8 @@ from service.memory.weights.patterns import MAX_PLACES
 REGULAR: Final = "re:"
 TOO_MANY: Final = 8 * MAX_PLACES
 """Characters of patterns that are not read: few need more than two for a place of an automaton."""
-TOLD_APART: Final = 3
-"""Counts of stars, from none to both ends, by which the entries of a long list are told apart."""
+MOST_STARS: Final = 3
+"""Counts of stars, from none to both ends, by which the entries of a long list are parted."""
 WILD: Final = frozenset("*?[")
 OPERATORS: Final = "\\*+?^$()[]{}|"
 """Characters of an expression that a plain name has none of."""
@@ -131,10 +131,10 @@ def _by_count(entries: Sequence[str], text: str) -> Iterator[Sequence[str]]:
     if len(often) == 1:
         yield entries
         return
-    for count in often[:TOLD_APART]:
+    for count in often[:MOST_STARS]:
         yield list(compress(entries, map(eq, counts, repeat(count))))
-    if len(often) > TOLD_APART:
-        yield list(compress(entries, map(ge, counts, repeat(often[TOLD_APART]))))
+    if len(often) > MOST_STARS:
+        yield list(compress(entries, map(ge, counts, repeat(often[MOST_STARS]))))
 
 
 def _expression_form(written: Sequence[str]) -> EntryForm | None:
