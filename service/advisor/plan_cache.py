@@ -183,17 +183,10 @@ class CachedSteps:
         if not only_limits_read_the_length(read, flags):
             return StartOfAnyLength(None, takes_alike=False)
         inputs = (limits_inputs(flags), runner_inputs(flags), defaults)
-        limits = self._limits.of(inputs, lambda: lru_cache(LENGTHS)(partial(self._limited, flags, defaults)))
+        limits = self._limits.of(
+            inputs, lambda: lru_cache(LENGTHS)(partial(_limited, read, self.rules, flags, defaults))
+        )
         return StartOfAnyLength(limits, takes_alike=not reads_length(read))
-
-    def _limited(self, flags: ServeFlags, defaults: BatchDefaults, length: int | None) -> RequestLimits:
-        """Return the limits of flags with some length.
-
-        Raises:
-            EngineRefusal: the release has no such length.
-        """
-        read, flags = self._read_for(flags), flags.of_length(length)
-        return RequestLimits.of(read, flags, self.rules, defaults, resolve_length(read, flags, self.rules))
 
     def _read_for(self, flags: ServeFlags) -> ModelArchitecture:
         """Return the model as the release reads its config, and as the runner of a start builds it.
@@ -326,6 +319,22 @@ class PlanningOn:
             return RunOfOneLength.of(run, self.steps.start_of_any_length(run.candidate.flags, self.gpu))
         except (EngineRefusal, *UNMODELLED):  # with these flags the release starts with no length
             return RunOfOneLength(run, None)
+
+
+def _limited(
+    read: ModelArchitecture,
+    rules: EngineRules,
+    flags: ServeFlags,
+    defaults: BatchDefaults,
+    length: int | None,
+) -> RequestLimits:
+    """Return the limits of flags with some length; a function, since what it knows is stored with it.
+
+    Raises:
+        EngineRefusal: the release has no such length.
+    """
+    flags = flags.of_length(length)
+    return RequestLimits.of(read, flags, rules, defaults, resolve_length(read, flags, rules))
 
 
 _read_to_build: Final = attrgetter(

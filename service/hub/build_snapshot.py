@@ -20,7 +20,7 @@ from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENC
 from service.hub.json_object import parse_object
 from service.hub.limits import DEFAULT_LIMITS
 from service.hub.model_ids import check_model_id, commit_or_none
-from service.hub.repairs import repair
+from service.hub.repairs import Repair, corrected, repair
 from service.hub.snapshot import PACKAGE_DATA
 
 if TYPE_CHECKING:
@@ -72,10 +72,17 @@ def _model(folder: Path, model_id: str, rows: Mapping[str, Row]) -> dict[str, An
 
 
 def _repaired(model_id: str, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    config = json.loads(found[CONFIG]["text"])
+    replaced = _replaced(found, CONFIG, corrected(model_id, config))
     if HF_QUANT_CONFIG not in found:
-        return found
-    config, stored = (json.loads(found[name]["text"]) for name in (CONFIG, HF_QUANT_CONFIG))
-    repaired = repair(model_id, config, stored)
+        return replaced
+    stored = json.loads(found[HF_QUANT_CONFIG]["text"])
+    return _replaced(replaced, HF_QUANT_CONFIG, repair(model_id, config, stored))
+
+
+def _replaced(
+    found: dict[str, dict[str, Any]], name: str, repaired: Repair | None
+) -> dict[str, dict[str, Any]]:
     if repaired is None:
         return found
     replacement = {
@@ -83,9 +90,9 @@ def _repaired(model_id: str, found: dict[str, dict[str, Any]]) -> dict[str, dict
         "sha256": hashlib.sha256(repaired.text.encode()).hexdigest(),
         "source": repaired.source,
         "commit": None,
-        "licence_of_source": found[HF_QUANT_CONFIG]["licence_of_source"],
+        "licence_of_source": found[name]["licence_of_source"],
     }
-    return {**found, HF_QUANT_CONFIG: replacement}
+    return {**found, name: replacement}
 
 
 def _file(folder: Path, row: Row) -> dict[str, Any]:

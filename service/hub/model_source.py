@@ -181,12 +181,14 @@ class ModelSource:
             bundled = await asyncio.to_thread(self._bundled_at, model_id, revision)
             if bundled is None:
                 raise
+            _free_frames(failure)
             return replace(bundled, note=f"this config is from the bundled snapshot: {failure}")
 
     async def _resolve_offline(self, model_id: str, revision: str | None) -> FetchedConfig:
         try:
             return await self._client.fetch_cached(model_id, revision, self._credential)
-        except HubError:
+        except HubError as failure:
+            _free_frames(failure)
             return await asyncio.to_thread(self._bundled, model_id, revision)
 
     def _bundled(self, model_id: str, revision: str | None) -> FetchedConfig:
@@ -212,3 +214,8 @@ class ModelSource:
         if bundled is None or revision in {None, DEFAULT_REVISION}:
             return bundled
         return bundled if revision == bundled.revision else None
+
+
+def _free_frames(failure: HubError) -> None:
+    """Forget where a failure came from that was made up for: its frames hold it, which is a cycle."""
+    failure.with_traceback(None)

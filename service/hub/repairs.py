@@ -1,4 +1,4 @@
-"""Replaces an incomplete ``hf_quant_config.json`` from ``repairs.toml`` when the snapshot is built."""
+"""Mends copies of a model's files from ``repairs.toml`` when the snapshot is built."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ def repair(model_id: str, config: Mapping[str, Any], stored: Mapping[str, Any]) 
     Raises:
         ValueError: there is an entry, but the copy is complete and needs no repair.
     """
-    entry = _entries().get(model_id)
+    entry = _entries("repairs").get(model_id)
     if entry is None:
         return None
     if "producer" in stored:
@@ -41,10 +41,25 @@ def repair(model_id: str, config: Mapping[str, Any], stored: Mapping[str, Any]) 
     return Repair(json.dumps(section), entry["source"])
 
 
+def corrected(model_id: str, config: Mapping[str, Any]) -> Repair | None:
+    """Return the replacement for a model's ``config.json``; None if ``repairs.toml`` has no entry.
+
+    Raises:
+        ValueError: there is an entry, but the copy has its values and needs no repair.
+    """
+    entry = _entries("corrections").get(model_id)
+    if entry is None:
+        return None
+    values = entry["values"]
+    if values.items() <= config.items():
+        raise ValueError(f"{model_id} needs no repair: its config.json has {values}")
+    return Repair(json.dumps({**config, **values}, indent=2), entry["source"])
+
+
 @cache
-def _entries() -> Mapping[str, Mapping[str, Any]]:
+def _entries(section: str) -> Mapping[str, Mapping[str, Any]]:
     data = read_toml("service.hub", DATA)
-    return {model_id: entry for entry in data["repairs"] for model_id in entry["models"]}
+    return {model_id: entry for entry in data[section] for model_id in entry["models"]}
 
 
 def _quantized_layers(

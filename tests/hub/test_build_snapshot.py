@@ -1,6 +1,7 @@
 """The snapshot is rebuilt to the byte, from verbatim files whose hashes hold."""
 
 import gzip
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -90,6 +91,35 @@ def test_a_revision_named_beside_another_commit_is_not_the_copys(folder: Path) -
     fetched = snapshot_of(folder).get("Qwen/Qwen3-32B")
     assert fetched is not None
     assert fetched.revision is None
+
+
+def renamed(folder: Path, **values: int) -> Path:
+    """Give Qwen3-32B's files, with other values, the id of a model whose copy is corrected."""
+    path = folder / "Qwen/Qwen3-32B/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            if row["repo_id"] == "Qwen/Qwen3-32B":
+                row["repo_id"] = "Qwen/Qwen2.5-32B-Instruct"
+                row["sha256"] = digest if row["file"] == "config.json" else row["sha256"]
+
+    edit(folder, change)
+    return folder
+
+
+def test_a_value_that_a_third_party_changed_is_the_makers_again(folder: Path) -> None:
+    original = json.loads((folder / "Qwen/Qwen3-32B/config.json").read_text())
+    fetched = snapshot_of(renamed(folder)).get("Qwen/Qwen2.5-32B-Instruct")
+    assert fetched is not None
+    assert fetched.config == original | {"max_position_embeddings": 32768}
+    assert "vllm/issues/12328" in fetched.provenance
+
+
+def test_a_copy_that_needs_no_correction_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="needs no repair"):
+        build_snapshot.build(renamed(folder, max_position_embeddings=32768))
 
 
 def test_a_changed_file_is_refused(folder: Path) -> None:

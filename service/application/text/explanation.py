@@ -24,6 +24,9 @@ ADDED: Final = {
 }
 """Options that give what a log does not say."""
 PASTE: Final = f"To have a failure explained, {LINES}"
+BETWEEN: Final = (
+    "These lines are vLLM's and show no failure; they hold neither the first nor the last steps of a start."
+)
 ASKED: Final = (
     "What a model needs, and whether it fits a GPU, is answered by `dryserve plan MODEL --gpu GPU`."
 )
@@ -116,6 +119,8 @@ def _without_failure(explanation: Explanation) -> str:
         return "The text holds measurements of a running engine."
     if log.milestone == "serving":
         return "The engine started and serves; the log shows no failure."
+    if log.answering and log.stopped_on is None and log.ended_on is None:
+        return "The engine serves; the text does not hold its start, and shows no failure."
     if log.ended_on is not None and not log.milestone:
         return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
     return _unfinished(log)
@@ -128,6 +133,8 @@ def _unfinished(log: StartupLog) -> str:
         return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
     if log.word("release") is not None and log.flags_logged:
         return f"The log shows no failure; it ends before the server is ready. {PASTE}"
+    if log.engine_lines and log.release is None and not log.flags_logged:
+        return f"{BETWEEN} {PASTE}"
     return f"The log shows no failure, and no step of the start. {PASTE} {ASKED}"
 
 
@@ -146,7 +153,7 @@ def understood(explanation: Explanation) -> bool:
     """Whether anything of a log was understood: its release, its model, a value, or how it failed."""
     log = explanation.log
     said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release, log.ended_on)
-    measured = (log.measured, log.served_cache)
+    measured = (log.measured, log.served_cache, log.answering, log.engine_lines)
     return explanation.ending is not None or any(said) or any(measured)
 
 
