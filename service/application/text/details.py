@@ -21,8 +21,7 @@ from service.units import GIB, gib_amount, gib_text
 SHORTEST_IN_TEXT: Final = 1024
 """Tokens of the shortest requests that a text names; each further length is twice the one before."""
 NUMBERS: Final = re.compile(r"[\d.,]+", re.ASCII)
-IN_RESERVE: Final = "(captured graphs take what is reserved for them: no further term)"
-BEYOND_BUDGET: Final = "(captured graphs come beyond the budget: nothing is reserved)"
+IN_RESERVE: Final = "(they take what is reserved: no further term)"
 LEAST_NAMED: Final = GIB // 200
 """Least bytes of a part that is named: fewer are none in two digits."""
 LONGEST_IN_TEXT: Final = 1 << 14
@@ -85,8 +84,8 @@ def memory_lines(memory: MemoryBudget, *, caches: bool = True) -> Iterator[str]:
     yield "  memory of one rank in GiB:"
     shown = terms if caches else encoder
     yield from (f"    {name:<28}{_estimate_words(estimate)}" for name, estimate in shown)
-    if caches and memory.captured_graphs.bytes:
-        yield f"    {IN_RESERVE if memory.cuda_graphs.bytes else BEYOND_BUDGET}"
+    if caches and memory.cuda_graphs.bytes and memory.captured_graphs.bytes:
+        yield f"    {IN_RESERVE}"
 
 
 def _estimate_words(estimate: Estimate) -> str:
@@ -106,23 +105,17 @@ def _evidence_words(evidence: Evidence | None) -> str:
 
 
 def _waste_lines(waste: Waste, width: int) -> Iterator[str]:
-    taken, ideal = gib_text(waste.taken_bytes), gib_text(waste.ideal_bytes)
-    of_which = (
-        "" if taken == ideal else f", of which {ideal} GiB are its tokens and states; {_wasted_by(waste)}"
-    )
-    yield from indented(f"a request of the maximum length takes {taken} GiB of a rank{of_which}", width)
-
-
-def _wasted_by(waste: Waste) -> str:
-    """Return what the rest of the bytes is, the largest part first."""
     parts = {
+        "its tokens and states": waste.ideal_bytes,
         "tokens outside the window, earlier states": sum(each.reserve_bytes for each in waste.groups),
-        "blocks that are partly filled": sum(each.rounding_bytes for each in waste.groups),
+        "partly filled blocks": sum(each.rounding_bytes for each in waste.groups),
         "padding of pages": sum(each.padding_bytes for each in waste.groups),
         "room for more layers than a group has": sum(each.idle_bytes for each in waste.groups),
     }
-    largest = sorted(((size, name) for name, size in parts.items() if size >= LEAST_NAMED), reverse=True)
-    return "the rest: " + ", ".join(f"{gib_text(size)} GiB {name}" for size, name in largest)
+    named = [f"{gib_text(size)} {name}" for name, size in parts.items() if size >= LEAST_NAMED]
+    of_which = f": {', '.join(named)}" if len(named) > 1 else ""
+    taken = gib_text(waste.taken_bytes)
+    yield from indented(f"a request of the maximum length takes {taken} GiB of a rank{of_which}", width)
 
 
 def curve_lines(best: Candidate) -> Iterator[str]:
