@@ -9,6 +9,7 @@ from service.advisor.aliases import stores_other_floats
 from service.advisor.answer_words import counts_of, reason_as_given, verdict_sentence
 from service.advisor.checkpoint_layouts import MOST_NAMED, runnable_siblings, with_size
 from service.advisor.context_parallel import shared_tokens
+from service.advisor.fewer_gpus import on_fewest_gpus
 from service.advisor.fixes import grid_with_fixes, run_with_fixes, shared_refusal, with_nearest_fixed
 from service.advisor.grid import GridOfLength
 from service.advisor.levers import levers
@@ -144,10 +145,14 @@ def _reasons(
 def _with(
     why: tuple[str, ...], request: PlanRequest, best: Candidate | None, steps: CachedSteps, gpu: GpuType
 ) -> tuple[str, ...]:
-    """Return reasons with what would hold more: a longer context, or ranks that share tokens."""
+    """Return reasons with what else could be done: a longer context, shared tokens, fewer GPUs."""
     if best is None:
         return why
-    more = (*longer_starts(request, best, steps, gpu), shared_tokens(request, best, steps, gpu))
+    more = (
+        *longer_starts(request, best, steps, gpu),
+        shared_tokens(request, best, steps, gpu),
+        on_fewest_gpus(request, best, steps, gpu),
+    )
     return (*why, *filter(None, more))
 
 

@@ -9,6 +9,7 @@ from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate
 from service.advisor.pooling_words import pooling_sentence
+from service.advisor.rank_words import other_ranks, requests_held
 from service.advisor.service_level import Service, completed_of, refuses_prompts, service_of
 from service.advisor.speed_limits import meets
 from service.advisor.speed_words import between, compared, faster_sentence, speed_sentences
@@ -30,8 +31,6 @@ SPOKEN_WITH_A_VOWEL = ("fp", "nv", "mx", "int", "octave", "ultra")
 MOST_MESSAGE, MOST_IN_SURVEY = 240, 100
 """Characters of a refusal that are repeated: the whole of it stands with the refused candidate."""
 WEIGHED = "; with a workload (--prompt-tokens) the plan weighs that against what it loses"
-FEW_REQUESTS = 10
-"""Numbers of requests below this are specified with decimals."""
 
 
 def reason(
@@ -73,6 +72,7 @@ def _more(
         *filter(None, ("" if best.caches_nothing else pooling_sentence(best),)),
         *_unusual(candidates, best, asked),
         *_latent(best),
+        *other_ranks(candidates, best),
         *_denser(candidates, best, asked),
         *(() if asked.workload is None else speed_sentences(best, asked.workload)),
         *faster_sentence(candidates, best),
@@ -141,14 +141,10 @@ def _holds(candidate: Candidate, *, names_length: bool) -> str:
     if cache is None:
         return "How much the cache holds is not modelled."
     ranks = candidate.flags.data_parallel_size
-    held = _number(cache.max_concurrency * ranks)
+    held = requests_held(cache.max_concurrency * ranks)
     if names_length:
         return f"It holds {held} such requests."
     return f"It holds {held} requests of {cache.max_model_len:,} tokens."
-
-
-def _number(requests: float) -> str:
-    return f"{requests:.1f}" if requests < FEW_REQUESTS else f"{requests:,.0f}"
 
 
 def _cache(best: Candidate) -> str:
@@ -247,7 +243,7 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
     elif other.verdict is Verdict.UNCERTAIN:
         yield f"Whether {_gpus(other, starts_sentence=False)} would start is uncertain."
     elif other.kv_cache is not None:
-        held = _number(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
+        held = requests_held(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
         yield (
             f"{_gpus(other)} would hold only {held} requests of {other.kv_cache.max_model_len:,} tokens, "
             f"with {_cache(other)}."
@@ -260,9 +256,9 @@ def _replicas(best: Candidate, count: int | None) -> Iterator[str]:
         return
     if best.replicas > 1:
         yield (
-            f"{count} GPUs take {best.replicas} replicas, which hold {_number(best.all_requests or 0)} such "
-            f"requests and {best.all_tokens or 0:,} tokens together: smaller "
-            "replicas exchange less between GPUs."
+            f"{count} GPUs take {best.replicas} replicas, which hold "
+            f"{requests_held(best.all_requests or 0)} such requests and {best.all_tokens or 0:,} tokens "
+            "together: smaller replicas exchange less between GPUs."
         )
     if best.all_gpus < count:
         yield f"{count - best.all_gpus} of the {count} GPUs stay free."
