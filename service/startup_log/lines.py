@@ -153,12 +153,19 @@ def _line(number: int, text: str) -> LogLine:
     heading = text.startswith(_HEADINGS)
     origin = None if heading else _ORIGIN.search(text)
     level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
-    named = "" if heading else level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
+    named = "" if heading else level[1] if level is not None else _level_without_name(text)
     timed = None if level is None else _TIME.match(text, level.end())
     time = "" if timed is None else timed[1]
     if origin is None:
         return LogLine(number, _PROCESS.sub("", text).strip(), None, named, time)
     return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])), named, time)
+
+
+def _level_without_name(text: str) -> str:
+    """Return the level of a line of a library that writes it in its own way; empty for any other."""
+    if "NCCL INFO" in text:
+        return "INFO"
+    return "WARNING" if _WARNS.search(text) else ""
 
 
 def clean(text: str) -> str:
