@@ -2,18 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
 
 from service.advisor.checkpoint_layouts import QuantizedSibling, runnable_siblings, with_size
+from service.advisor.combined_changes import combined
 from service.advisor.engine_steps import EngineSteps
-from service.advisor.fix_attempt import FixAttempt, shorter_attempts
+from service.advisor.fix_attempt import FixAttempt
 from service.advisor.plan_request import PlanRequest
 from service.advisor.siblings import is_denser_than_8_bits
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
-
-LEAST_LENGTH: Final = 1024
-"""Tokens of the shortest context that is worth another checkpoint. Chosen by us."""
 
 
 def checkpoint_sources(
@@ -21,7 +18,7 @@ def checkpoint_sources(
 ) -> Iterator[Iterable[FixAttempt]]:
     """Yield the least lossy published checkpoint of the model, and the least lossy of fewer than 8 bits.
 
-    Each as asked for, then with a shorter context.
+    Each with what makes the context fit, where it does not as asked for.
     """
     if flags.quantization is not None:
         return
@@ -38,9 +35,6 @@ def _checkpoint_attempts(
 ) -> Iterator[FixAttempt]:
     model = sibling.model
     words = f"checkpoint {with_size(sibling, steps.rules.release)}"
-    asked = FixAttempt(words, flags, steps.rules, model, checkpoint=sibling)
-    yield asked
-    for each in shorter_attempts(replace(request, model=model), flags, steps.of(model), gpu):
-        if (each.flags.max_model_len or 0) < LEAST_LENGTH:
-            continue
-        yield replace(asked, words=f"{words} {each.words}", flags=each.flags)
+    first = FixAttempt(words, flags, steps.rules, model, checkpoint=sibling)
+    yield from combined(replace(request, model=model), first, steps.of(model), gpu)
+    yield first

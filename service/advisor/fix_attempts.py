@@ -3,39 +3,48 @@
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, Final
 
 from service.advisor.checkpoint_fixes import checkpoint_sources
+from service.advisor.combined_changes import SMALL_BATCH, combined
 from service.advisor.context_parallel import shared_sizes
 from service.advisor.dry_run import PlainSteps
-from service.advisor.engine_steps import EngineSteps, FailedStart
+from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
 from service.advisor.fix_attempt import FixAttempt, available_kv, shorter_attempts
+from service.advisor.fix_notes import is_too_long
 from service.advisor.longer_context import stretched
 from service.advisor.media_limits import media_attempts
+from service.advisor.memory_changes import (
+    FEW_SEQUENCES,
+    higher_share,
+    lighter,
+    lower_share,
+    offloaded,
+    online_fp8,
+    quantized_sources,
+    rounded_sources,
+    text_only,
+)
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
 from service.engine_config.parallel_checks import count_refusal, gpus_needed
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.refusal import EngineRefusal, Stage
+from service.engines.refusal import Stage
 from service.engines.releases import (
     PATCHES,
-    UnavailableFlag,
-    check_flags,
     with_patch,
 )
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capture import capture_failure
-from service.memory.budget_types import Basis
-from service.units import GIB, ceil_div
 
-TOO_LONG: Final = "is greater than the derived max_model_len"
-"""Words of the engine's refusal (vLLM 0.32.0, config/model.py _get_and_verify_max_len)."""
 MOST_DTYPES: Final = 4
 """Cache dtypes tried instead of one that no backend reads."""
 NEAREST_DTYPES: Final = ("auto", "fp8", "float16", "bfloat16", "int8_per_token_head", "fp8_per_token_head")
 """Cache dtypes to try instead, the least lossy first. Of the 16-bit floats only the model's own works."""
+DENSER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
+"""Those of them that take less memory."""
 CHOSEN_BY_THE_ENGINE: Final = (
     "attention_backend",
     "block_size",
@@ -50,42 +59,10 @@ CHOSEN_BY_THE_ENGINE: Final = (
     "decode_context_parallel_size",
 )
 """Flags for which the engine chooses a working value if they are left out."""
-UTILIZATIONS: Final = (0.95, 0.97)
-SMALL_BATCH: Final = 2048
-FEW_SEQUENCES: Final = (128, 32)
 RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
-OFFLOAD: Final = "--cpu-offload-gb"
 SHARED: Final = "--decode-context-parallel-size"
-MOST_MOVED: Final = 2
-"""The part of the weights that may leave the GPU is one in so many: with more, a step takes seconds."""
-FOUR_BITS_ONLINE: Final = "mxfp4"
-"""What ``--quantization`` makes 4-bit weights with while it loads them, in releases that can."""
-BITSANDBYTES: Final = "bitsandbytes"
-"""The same of 4 bits, in releases that have it; a plugin brings it since vLLM 0.28.0."""
-
-
-def quantized_attempts(
-    request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
-) -> Iterator[Iterable[FixAttempt]]:
-    """Yield quantized weights together with a shorter context, and with more GPUs, untried."""
-    rules = steps.rules
-    found = quantized_weights(request.model, base.flags, rules)
-    for method, alike in groupby(found, key=lambda each: each.flags.quantization):
-        ways = tuple(alike)
-        yield (
-            replace(each, words=f"{each.words} {quantized.words}")
-            for quantized in ways
-            for each in shorter_attempts(request, quantized.flags, steps, gpu)
-        )
-        if method == rules.checkpoints.online_fp8:
-            yield (
-                replace(each, words=f"{each.words} {quantized.words}")
-                for quantized in ways
-                for each in _other_ranks(quantized.flags, rules)
-                if _more_ranks(each.flags, base.flags)
-            )
 
 
 def attempts_of(
@@ -97,8 +74,11 @@ def attempts_of(
     if count is not None and count_refusal(flags, count) is not None:
         yield from () if shorter_only else _fewer_ranks(flags, steps.rules, count)
         return
-    if stage is Stage.RUN:
-        yield _captured(request, flags, steps, gpu)
+    captured = tuple(_captured(request, flags, steps, gpu)) if stage is Stage.RUN else ()
+    yield from captured
+    if captured and not shorter_only:
+        yield from checkpoint_sources(request, flags, steps, gpu)
+        yield from quantized_sources(request, flags, steps, gpu)
     if shorter_only:
         if stage is Stage.MEMORY:
             yield shorter_attempts(request, flags, steps, gpu)
@@ -108,11 +88,6 @@ def attempts_of(
         if is_too_long(candidate):
             yield _stretched(request.model, flags, steps.rules)
         yield from refusal_sources(flags, steps, gpu)
-
-
-def is_too_long(candidate: Candidate) -> bool:
-    """Whether the start is refused because the requested context is longer than the config allows."""
-    return candidate.error is not None and TOO_LONG in candidate.error.message
 
 
 def _stretched(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
@@ -146,124 +121,96 @@ def plain_refusal_sources(
 def _memory_sources(
     request: PlanRequest, candidate: Candidate, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[Iterable[FixAttempt]]:
-    """Yield the kinds of single changes that need less memory or leave more of it, untried."""
-    flags, rules = candidate.flags, steps.rules
-    if flags.kv_cache_memory_bytes is None:
-        yield media_attempts(request, flags, steps, gpu)
-    yield shorter_attempts(request, flags, steps, gpu)
-    if flags.kv_cache_memory_bytes is None:
-        yield _lower_share(candidate)
-        yield _higher_share(flags, rules)
-        yield text_only(request.model, flags, rules)
-        yield from checkpoint_sources(request, flags, steps, gpu)
-        yield _lighter(flags, rules, "max_num_batched_tokens", (SMALL_BATCH,))
-        yield _lighter(flags, rules, "max_num_seqs", FEW_SEQUENCES)
-        yield quantized_weights(request.model, flags, rules)
-    yield _other_dtypes(flags, rules)
-    yield _shared_tokens(request.model, flags, rules)
-    yield (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
-    yield _offloaded(request, flags, steps, gpu)
+    """Yield the kinds of changes that need less memory or leave more of it, untried.
 
-
-def _offloaded(
-    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
-) -> Iterator[FixAttempt]:
-    """Yield as many GiB of weights in the host's memory as one request of the maximum length lacks.
-
-    They are read over the bus at every step, so no more than half of the weights are moved there.
+    What leaves the weights as they are, then other weights, then more GPUs. Where the weights alone are too
+    large, the first are not tried.
     """
-    started = steps.start(flags, gpu)
-    if isinstance(started, FailedStart) or flags.cpu_offload_gb or flags.kv_cache_memory_bytes is not None:
-        return
-    length = started.start.engine_config.max_model_len
-    try:
-        needed = max((check.needed(length) for check in started.sizing.checks), default=0)
-    except EngineRefusal:  # no memory is enough
-        return
-    weights = steps.budget(started, gpu, request.free_memory_bytes).weights.bytes
-    available = available_kv(request, started, steps, gpu)
-    for size in dict.fromkeys((available.low, available.bytes)):
-        gigabytes = ceil_div(needed - size, GIB)
-        if 0 < gigabytes * GIB * MOST_MOVED <= weights:
-            changed = replace(flags, cpu_offload_gb=gigabytes)
-            yield FixAttempt(f"{OFFLOAD} {gigabytes}", changed, steps.rules)
+    flags, rules = candidate.flags, steps.rules
+    given, fits = flags.kv_cache_memory_bytes is not None, not _has_too_large_weights(candidate)
+    if fits:
+        yield from _cache_sources(request, candidate, steps, gpu)
+    if not given:
+        yield from checkpoint_sources(request, flags, steps, gpu)
+        yield from quantized_sources(request, flags, steps, gpu)
+    if fits:
+        yield (each for each in _other_dtypes(flags, rules) if each.flags.kv_cache_dtype in DENSER_DTYPES)
+        yield _shared_tokens(request.model, flags, rules)
+    yield (each for each in _other_ranks(flags, rules) if _more_ranks(each.flags, flags))
+    if not given:
+        yield _quantized_ranks(request.model, flags, rules)
 
 
-def _lower_share(candidate: Candidate) -> Iterator[FixAttempt]:
-    """Yield the largest share that the free memory leaves, where the free memory was given."""
+def last_sources(
+    request: PlanRequest, candidate: Candidate, gpu: GpuType, steps: EngineSteps
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield what takes much for the memory that it saves: rounded weights, no encoders, offloading."""
+    flags, rules = candidate.flags, steps.rules
+    if candidate.error is None or candidate.error.stage is not Stage.MEMORY:
+        return
+    if flags.kv_cache_memory_bytes is None:
+        yield from rounded_sources(request, flags, steps, gpu)
+        yield text_only(request.model, flags, rules)
+    yield offloaded(request, flags, steps, gpu)
+
+
+def _has_too_large_weights(candidate: Candidate) -> bool:
+    """Whether the weights of a rank are sure to be larger than the device."""
     memory = candidate.memory
-    if memory is None or memory.free.basis is not Basis.GIVEN:
+    return memory is not None and memory.weights.low > memory.total.high
+
+
+def _cache_sources(
+    request: PlanRequest, candidate: Candidate, steps: EngineSteps, gpu: GpuType
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield the kinds of changes that leave the weights as they are, on as many GPUs."""
+    flags, rules = candidate.flags, steps.rules
+    if flags.kv_cache_memory_bytes is not None:
+        yield shorter_attempts(request, flags, steps, gpu)
         return
-    share = memory.free.bytes * 100 // memory.total.high / 100
-    if share > 0 and memory.free.bytes < memory.requested.low:
-        changed = replace(candidate.flags, gpu_memory_utilization=share)
-        yield FixAttempt(f"--gpu-memory-utilization {share}", changed, candidate.rules)
-
-
-def _higher_share(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
-    specified = flags.gpu_memory_utilization or rules.capacity.gpu_memory_utilization / 100
-    for share in UTILIZATIONS:
-        if share > specified:
-            changed = replace(flags, gpu_memory_utilization=share)
-            yield FixAttempt(f"--gpu-memory-utilization {share}", changed, rules)
-
-
-def text_only(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
-    """Yield the start without the encoders of images and sound, in releases that can leave them out."""
-    changed = replace(flags, language_model_only=True)
-    if model.architecture.multimodal and not flags.language_model_only and _has_flags(changed, rules):
-        yield FixAttempt("--language-model-only", changed, rules)
-
-
-def _lighter(
-    flags: ServeFlags, rules: EngineRules, name: str, values: tuple[int, ...]
-) -> Iterator[FixAttempt]:
-    """Yield smaller batches, with which the profile run takes less memory."""
-    specified = getattr(flags, name)
-    for value in values:
-        if specified is None or value < specified:
-            words = f"--{name.replace('_', '-')} {value}"
-            changed: dict[str, Any] = {name: value}
-            yield FixAttempt(words, replace(flags, **changed), rules)
-
-
-def quantized_weights(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
-    """Yield weights of 8 and of 4 bits, made of an unquantized checkpoint while it loads."""
-    architecture = model.architecture
-    if not architecture.stores_16_bits or flags.quantization is not None:
-        return
-    fp8 = rules.checkpoints.online_fp8
-    yield FixAttempt(f"--quantization {fp8}", replace(flags, quantization=fp8), rules)
-    if BITSANDBYTES in rules.checkpoints.quantization_methods:
-        yield FixAttempt(f"--quantization {BITSANDBYTES}", replace(flags, quantization=BITSANDBYTES), rules)
-    if FOUR_BITS_ONLINE not in rules.checkpoints.online_quantization:
-        return
-    denser = replace(flags, quantization=FOUR_BITS_ONLINE)
-    words = f"--quantization {FOUR_BITS_ONLINE}"
-    yield FixAttempt(words, denser, rules)
-    # Sizes of encoders may not divide where those of the decoder do.
-    for text in text_only(model, denser, rules):
-        yield replace(text, words=f"{words} {text.words}")
-
-
-def _has_flags(flags: ServeFlags, rules: EngineRules) -> bool:
-    try:
-        check_flags(flags, rules.release)
-    except UnavailableFlag:
-        return False
-    return True
+    yield media_attempts(request, flags, steps, gpu)
+    yield shorter_attempts(request, flags, steps, gpu)
+    yield lower_share(candidate)
+    yield combined(request, FixAttempt("", flags, rules), steps, gpu)
+    yield lighter(flags, rules, "max_num_batched_tokens", (SMALL_BATCH,))
+    yield lighter(flags, rules, "max_num_seqs", FEW_SEQUENCES)
+    yield higher_share(request, flags, steps, gpu)
 
 
 def _captured(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
-) -> Iterator[FixAttempt]:
-    """Yield what lets the engine capture CUDA graphs with fewer recurrent states than sequences."""
-    seqs = captured_sequences(request, flags, steps, gpu)
-    if seqs is None:
+) -> Iterator[Iterable[FixAttempt]]:
+    """Yield what lets the engine capture CUDA graphs with fewer recurrent states than sequences.
+
+    As many sequences as there are sure to be states, then as many as there are expected to be, which is the
+    number that the engine's refusal names.
+    """
+    started = steps.start(flags, gpu)
+    if isinstance(started, FailedStart):
         return
-    if seqs:
-        yield FixAttempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), steps.rules)
-    yield FixAttempt("--enforce-eager", replace(flags, enforce_eager=True), steps.rules)
+    available = available_kv(request, started, steps, gpu)
+    least = _states(started, available.low)
+    if least is None:
+        return
+    numbers = (least and _power_of_two(least), _states(started, available.bytes))
+    yield tuple(_of_sequences(flags, each, steps.rules) for each in numbers if each)
+    yield (FixAttempt("--enforce-eager", replace(flags, enforce_eager=True), steps.rules),)
+
+
+def _of_sequences(flags: ServeFlags, seqs: int, rules: EngineRules) -> FixAttempt:
+    return FixAttempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), rules)
+
+
+def _states(started: StartedEngine, num_bytes: int) -> int | None:
+    """Return how many recurrent states a cache has, where CUDA graphs of all sequences need more."""
+    start, blocks = started.start, started.sizing.num_blocks(num_bytes)
+    failure = capture_failure(start.layout, start.engine_config, blocks)
+    return None if failure is None else max(0, blocks)
+
+
+def _power_of_two(number: int) -> int:
+    """Return the largest power of two up to a number; of such sizes CUDA graphs are captured."""
+    return 1 << (number.bit_length() - 1)
 
 
 def captured_sequences(
@@ -276,11 +223,8 @@ def captured_sequences(
     started = steps.start(flags, gpu)
     if isinstance(started, FailedStart):
         return None
-    start = started.start
-    blocks = started.sizing.num_blocks(available_kv(request, started, steps, gpu).low)
-    if capture_failure(start.layout, start.engine_config, blocks) is None:
-        return None
-    return 1 << (blocks.bit_length() - 1) if blocks > 0 else 0
+    least = _states(started, available_kv(request, started, steps, gpu).low)
+    return least and _power_of_two(least)
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
@@ -321,6 +265,14 @@ def _other_ranks(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
             yield FixAttempt(
                 f"--tensor-parallel-size {ranks}", replace(flags, tensor_parallel_size=ranks), rules
             )
+
+
+def _quantized_ranks(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield more GPUs with weights of 8 bits, which need fewer of them than those of 16."""
+    for quantized in online_fp8(model, flags, rules):
+        for each in _other_ranks(quantized.flags, rules):
+            if _more_ranks(each.flags, flags):
+                yield replace(each, words=f"{each.words} {quantized.words}")
 
 
 def _shared_tokens(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

@@ -1,33 +1,24 @@
-"""Fixes: single changes that get past a refusal, each tried by a dry run before it is named."""
+"""Fixes: changes that get past a refusal, each tried by a dry run before it is named."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
 from itertools import islice
 from typing import Final, TypeAlias
 
-from service.advisor.checkpoint_layouts import named_with_sizes
 from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run, dry_runs
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempt import FixAttempt
-from service.advisor.fix_attempts import (
-    BITSANDBYTES,
-    FOUR_BITS_ONLINE,
-    OFFLOAD,
-    PARALLEL_SIZES,
-    attempts_of,
-    is_too_long,
-    quantized_attempts,
-)
-from service.advisor.four_bit_checkpoint import four_bit_notes
+from service.advisor.fix_attempts import PARALLEL_SIZES, attempts_of, last_sources
+from service.advisor.fix_notes import RefusedStart, notes_of
 from service.advisor.grid import GridOfLength
 from service.advisor.joint_fixes import joint_attempts
-from service.advisor.longer_context import SCALED, stretched
+from service.advisor.memory_changes import blind_sources
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate, GpuPlan
 from service.advisor.refusal import Fix, Refusal
-from service.advisor.siblings import is_denser_than_8_bits
+from service.advisor.steps_of_advice import length_of
 from service.advisor.verdict import Verdict
 from service.changed import changed
 from service.engines.engine_rules import EngineRules
@@ -43,30 +34,16 @@ from service.kv_cache.capture import capture_failure
 SEVERAL: Final = 2
 MOST: Final = 6
 """Fixes named at most."""
-SIXTEEN_BITS, EIGHT_BITS, FOUR_BITS = 16, 8, 4
-COUNTED_BITS: Final[Mapping[str | None, int]] = {
-    None: SIXTEEN_BITS,
-    "fp8": EIGHT_BITS,
-    "fp8_per_tensor": EIGHT_BITS,
-    FOUR_BITS_ONLINE: FOUR_BITS,
-    BITSANDBYTES: FOUR_BITS,
-}
-"""Bits of most weights by ``--quantization``; other methods leave many in 16 bits."""
-SLOW_OFFLOAD: Final = (
-    "Weights in the host's memory cross the bus to the GPU at every step, which is many times slower."
-)
-"""Source: vLLM docs, engine arguments, --cpu-offload-gb: loaded from the CPU in each forward pass."""
-QUANTIZE: Final = "--quantization"
-ROUGH_FOUR_BITS: Final = (
-    "mxfp4 rounds weights to 4 bits while they load, without calibration, and answers suffer. A published "
-    "4-bit checkpoint of the model (AWQ, GPTQ, QAT) takes as much memory and loses less."
-)
+ENOUGH: Final = 3
+"""Fixes that are sure, with which those that take much are not tried."""
 Tried: TypeAlias = Callable[[FixAttempt], Candidate | None]
 """Returns the start that a change leads to, or ``None`` where it fails too."""
+Worked: TypeAlias = tuple[FixAttempt, Candidate]
+"""A change that works, and the start with it."""
 
 
 def run_with_fixes(request: PlanRequest, flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> Candidate:
-    """Return what the engine does, with the single changes that get past its refusal.
+    """Return what the engine does, with the changes that get past its refusal.
 
     A request without a cache dtype gets no changes but a shorter context: its other candidates show what the
     other dtypes do. A request for many GPU types gets none: the other types show it.
@@ -144,20 +121,28 @@ def with_fixes(
     *,
     shorter_only: bool = False,
 ) -> Candidate:
-    """Return a candidate that is refused, or sure to fail, with the single changes that avoid this."""
+    """Return a candidate that is refused, or sure to fail, with the changes that avoid this."""
 
     def tried(attempt: FixAttempt) -> Candidate | None:
-        return _started(request, attempt, gpu, steps)
+        return started_with(request, attempt, gpu, steps)
 
     base = _without_search(request, candidate)
+    refused = RefusedStart(request, candidate, base, gpu, steps)
     sources = attempts_of(request, base, gpu, steps, shorter_only=shorter_only)
-    fixes = tuple(islice(working(request.model, sources, tried), MOST))
+    found = needed_only(found_of(sources, tried), base.flags)
+    if not shorter_only and sum(start.verdict is Verdict.STARTS for _, start in found) < ENOUGH:
+        last = found_of(last_sources(request, base, gpu, steps), tried)
+        found = needed_only(_most_certain((*found, *last)), base.flags)
     if not shorter_only:
-        fixes = _with_quantized(request, base, fixes, gpu, steps)
-        fixes = (*_joint(request, base, fixes, gpu, steps), *fixes)
-        fixes = (*fixes[: MOST - 1], *newer_release(request.model, base.flags, steps.rules, tried))
+        found = (*_joint(refused, found, tried), *found)
+    fixes = tuple(fix_of(request.model, *each) for each in found)
+    if not shorter_only:
+        newer = newer_release(request.model, base.flags, steps.rules, tried)
+        fixes = (*fixes[: MOST - len(newer)], *newer)
     if candidate.error is not None:
-        notes = () if shorter_only else tuple(_all_notes(request, candidate, fixes, gpu, steps))
+        notes: tuple[str, ...] = ()
+        if not shorter_only:
+            notes = tuple(notes_of(refused, fixes, started_with))
         if (fixes, notes) == (candidate.error.fixes, candidate.error.notes):
             return candidate
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
@@ -183,110 +168,91 @@ def _without_search(request: PlanRequest, candidate: Candidate) -> Candidate:
     return changed(candidate, flags=flags)
 
 
-def _with_quantized(
-    request: PlanRequest, base: Candidate, fixes: tuple[Fix, ...], gpu: GpuType, steps: EngineSteps
-) -> tuple[Fix, ...]:
-    """Return fixes with those that need weights quantized while they load too, where these alone do not fit.
+def _joint(refused: RefusedStart, found: tuple[Worked, ...], tried: Tried) -> Iterator[Worked]:
+    """Yield what takes away much, where nothing else helps without more GPUs or the host's memory.
 
-    The cheaper ones come first; a change that works without quantized weights is not repeated with them.
+    No encoders, then all that saves memory at once.
     """
-    error = base.error
-    if error is None or error.stage is not Stage.MEMORY or any(QUANTIZE in each.change for each in fixes):
-        return fixes
-
-    def tried(attempt: FixAttempt) -> Candidate | None:
-        return _started(request, attempt, gpu, steps)
-
-    known = {each.change for each in fixes}
-    found = working(request.model, quantized_attempts(request, base, gpu, steps), tried)
-    more = [each for each in found if each.change.partition(f" {QUANTIZE}")[0] not in known]
-    # A published checkpoint loses less than weights that are rounded while they load.
-    first = max((place for place, each in enumerate(fixes, 1) if each.checkpoint is not None), default=0)
-    return (*fixes[:first], *more, *fixes[first:])
-
-
-def _joint(
-    request: PlanRequest, base: Candidate, fixes: tuple[Fix, ...], gpu: GpuType, steps: EngineSteps
-) -> tuple[Fix, ...]:
-    """Return several changes at once, where nothing else helps without more GPUs or the host's memory."""
-    error = base.error
-    if error is None or error.stage is not Stage.MEMORY or base.gpus > 1:
-        return ()
-    if any(OFFLOAD not in fix.change and "parallel-size" not in fix.change for fix in fixes):
-        return ()
-
-    def tried(attempt: FixAttempt) -> Candidate | None:
-        return _started(request, attempt, gpu, steps)
-
-    return tuple(working(request.model, joint_attempts(request, base, gpu, steps), tried))
+    base = refused.base
+    if not refused.lacks_memory or base.gpus > 1:
+        return
+    if any(start.gpus == base.gpus and not attempt.flags.cpu_offload_gb for attempt, start in found):
+        return
+    asked = (refused.request, base, refused.gpu, refused.steps)
+    blind = blind_sources(refused.request, base.flags, refused.steps, refused.gpu)
+    for source in (*blind, *joint_attempts(*asked)):
+        one = surest(source, tried)
+        if one is not None:
+            yield one
+            return
 
 
-def _all_notes(
-    request: PlanRequest, candidate: Candidate, fixes: Sequence[Fix], gpu: GpuType, steps: EngineSteps
-) -> Iterator[str]:
-    """Yield what to know beside the fixes."""
-    base = _without_search(request, candidate)
-    yield from _notes(request, candidate)
-    named = any(fix.checkpoint is not None and is_denser_than_8_bits(fix.checkpoint) for fix in fixes)
-    if candidate.error is not None and candidate.error.stage is Stage.MEMORY and not named:
-        yield from four_bit_notes(request, base, gpu, steps, _started)
-    yield from _length_notes(request, base, fixes)
-    if any(OFFLOAD in fix.change for fix in fixes):
-        yield SLOW_OFFLOAD
-    if any(FOUR_BITS_ONLINE in fix.change for fix in fixes):
-        yield ROUGH_FOUR_BITS
+def found_of(sources: Iterable[Iterable[FixAttempt]], tried: Tried) -> tuple[Worked, ...]:
+    """Return what works of each kind, until ``MOST`` are sure; what is not sure gives way to what is."""
+    found: list[Worked] = []
+    certain = 0
+    for source in sources:
+        one = surest(source, tried)
+        if one is not None:
+            found.append(one)
+            certain += one[1].verdict is Verdict.STARTS
+        if certain == MOST:
+            break
+    return _most_certain(tuple(found))
 
 
-def _notes(request: PlanRequest, candidate: Candidate) -> tuple[str, ...]:
-    """Return what else gets past a lack of memory: checkpoints with quantized weights."""
-    error, memory = candidate.error, candidate.memory
-    if error is None or error.stage is not Stage.MEMORY or memory is None:
-        return ()
-    siblings: tuple[str, ...] = request.siblings
-    words: tuple[str, ...] = ()
-    if request.model.architecture.stores_16_bits and _exceeds(candidate, EIGHT_BITS):
-        gpus = "one GPU" if candidate.gpus == 1 else f"{candidate.gpus} GPUs"
-        way = (
-            "more GPUs are needed"
-            if _exceeds(candidate, FOUR_BITS)
-            else "4-bit weights are needed, or more GPUs"
-        )
-        words = (f"Even weights quantized to fp8 do not fit {gpus} of this type: {way}.",)
-        siblings = () if _exceeds(candidate, FOUR_BITS) else tuple(filter(is_denser_than_8_bits, siblings))
-    if not siblings:
-        return words
-    return (*words, f"Quantized checkpoints of this model: {named_with_sizes(request, siblings)}")
+def _most_certain(found: tuple[Worked, ...]) -> tuple[Worked, ...]:
+    """Return as many as are named at most: the last of those that are not sure are left out."""
+    surplus = max(0, len(found) - MOST)
+    doubtful = [place for place, (_, start) in enumerate(found) if start.verdict is not Verdict.STARTS]
+    left_out = set(doubtful[max(0, len(doubtful) - surplus) :]) if surplus else set[int]()
+    return tuple([each for place, each in enumerate(found) if place not in left_out])[:MOST]
 
 
-def _length_notes(request: PlanRequest, candidate: Candidate, fixes: Iterable[Fix]) -> tuple[str, ...]:
-    """Return what to know about a context longer than the config allows: the cost, or why there is no way."""
-    if not is_too_long(candidate):
-        return ()
-    if any(fix.change.startswith("--hf-overrides") for fix in fixes):
-        return (SCALED,)
-    found = stretched(request.model, candidate.flags, candidate.rules.lengths)
-    return (found,) if isinstance(found, str) else ()
+def needed_only(found: tuple[Worked, ...], base: ServeFlags) -> tuple[Worked, ...]:
+    """Return fixes without those that contain another one, and serve no longer context than that one."""
+    made = [_changes(attempt, base) for attempt, _ in found]
+
+    def is_enough(one: int, other: int) -> bool:
+        """Whether a fix does with fewer changes what another one does."""
+        (_, start), (_, larger) = found[one], found[other]
+        fewer = made[one] < made[other] or (made[one] == made[other] and one < other)
+        sure = start.verdict is Verdict.STARTS or larger.verdict is not Verdict.STARTS
+        return fewer and sure and length_of(start) >= length_of(larger)
+
+    places = range(len(found))
+    return tuple([found[each] for each in places if not any(is_enough(other, each) for other in places)])
 
 
-def _exceeds(candidate: Candidate, bits: int) -> bool:
-    """Whether weights of so many bits are sure not to fit the device, from those that the dry run counted.
-
-    Some tensors keep 16 bits, so weights of fewer bits take at least their share of what 16 bits take.
-    """
-    memory, counted = candidate.memory, COUNTED_BITS.get(candidate.flags.quantization)
-    if memory is None or counted is None:
-        return False
-    return memory.weights.low * bits > memory.total.high * counted
+def _changes(attempt: FixAttempt, base: ServeFlags) -> frozenset[tuple[str, object]]:
+    """Return what a fix changes, but the length of the context."""
+    names = (each.name for each in fields(base) if each.name != "max_model_len")
+    values = ((name, getattr(attempt.flags, name)) for name in names)
+    flags = {(name, value) for name, value in values if value != getattr(base, name)}
+    checkpoint = None if attempt.model is None else attempt.model.id
+    return frozenset({*flags, ("checkpoint", checkpoint), ("rules", attempt.rules)})
 
 
 def working(model: Model, sources: Iterable[Iterable[FixAttempt]], tried: Tried) -> Iterator[Fix]:
-    """Yield the first change of each kind that gets past the refusal; each change that is tried is a run."""
+    """Yield the first change of each kind that is sure to get past the refusal, or else the first that may.
+
+    Each change that is tried is a run.
+    """
     for source in sources:
-        for attempt in source:
-            candidate = tried(attempt)
-            if candidate is not None:
-                yield fix_of(model, attempt, candidate)
-                break
+        found = surest(source, tried)
+        if found is not None:
+            yield fix_of(model, *found)
+
+
+def surest(source: Iterable[FixAttempt], tried: Tried) -> Worked | None:
+    """Return the first change that is sure to work, or else the first that may; each is a run."""
+    first = None
+    for attempt in source:
+        candidate = tried(attempt)
+        if candidate is not None and candidate.verdict is Verdict.STARTS:
+            return attempt, candidate
+        first = (attempt, candidate) if first is None and candidate is not None else first
+    return first
 
 
 def newer_release(model: Model, flags: ServeFlags, rules: EngineRules, tried: Tried) -> tuple[Fix, ...]:
@@ -322,7 +288,7 @@ def fix_of(model: Model, attempt: FixAttempt, candidate: Candidate) -> Fix:
     )
 
 
-def _started(
+def started_with(
     request: PlanRequest, attempt: FixAttempt, gpu: GpuType, steps: EngineSteps | None
 ) -> Candidate | None:
     """Return the start with a change, if the engine gets a cache and nothing is known that fails afterwards.
@@ -330,9 +296,11 @@ def _started(
     A cache that is given in bytes and does not fit the device keeps a start uncertain; it does not rule out a
     change.
     """
+    if steps is not None:
+        steps = steps.under(attempt.rules)
     if attempt.model is not None:
-        request, steps = replace(request, model=attempt.model), None
-    steps = None if steps is None else steps.under(attempt.rules)
+        request = replace(request, model=attempt.model)
+        steps = None if steps is None or attempt.checkpoint is None else steps.of(attempt.model)
     candidate = dry_run(request, attempt.flags, attempt.rules, gpu, steps)
     if candidate.verdict is not Verdict.UNCERTAIN:
         return candidate if candidate.verdict is Verdict.STARTS else None
@@ -345,4 +313,4 @@ def _started(
 
 def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, steps: EngineSteps | None = None) -> bool:
     """Whether the engine gets a cache with this change, and nothing is known that fails afterwards."""
-    return _started(request, attempt, gpu, steps) is not None
+    return started_with(request, attempt, gpu, steps) is not None

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from service.advisor.checkpoint_layouts import sibling_named
+from service.advisor.combined_changes import combined
 from service.advisor.engine_steps import EngineSteps
-from service.advisor.fix_attempt import FixAttempt, shorter_attempts
+from service.advisor.fix_attempt import FixAttempt
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
 from service.gpus.gpu_type import GpuType
 from service.units import gib_text
 
+Started: TypeAlias = Callable[[PlanRequest, FixAttempt, GpuType, EngineSteps], Candidate | None]
+"""Returns the start that a change leads to, or ``None`` where it fails too."""
 FOUR_BITS: Final = "-w4a16"
 """What the names of most such checkpoints end with, which stands for their layout."""
 MODELS: Final = 4
@@ -31,7 +34,7 @@ def four_bit_notes(
     base: Candidate,
     gpu: GpuType,
     steps: EngineSteps,
-    started: Callable[[PlanRequest, FixAttempt, GpuType, EngineSteps], Candidate | None],
+    started: Started,
 ) -> Iterator[str]:
     """Yield what a checkpoint with 4-bit weights gives; nothing where such a start is refused too.
 
@@ -48,8 +51,9 @@ def four_bit_notes(
             cache = candidate.kv_cache
             yield (
                 f"A checkpoint of this model with 4-bit weights (W4A16, groups of 128 inputs) takes about "
-                f"{gib_text(candidate.memory.weights.bytes)} GiB of a rank and fits {gpu.id}: context "
-                f"{cache.max_model_len:,}, {cache.max_concurrency:.2f}x."
+                f"{gib_text(candidate.memory.weights.bytes)} GiB of a rank and fits {gpu.id}"
+                f"{f' with {attempt.words}' if attempt.words else ''}: context {cache.max_model_len:,}, "
+                f"{cache.max_concurrency:.2f}x."
             )
             return
 
@@ -57,6 +61,7 @@ def four_bit_notes(
 def _attempts(
     request: PlanRequest, base: Candidate, gpu: GpuType, steps: EngineSteps
 ) -> Iterator[FixAttempt]:
-    """Yield the start of the request's model as asked for, then with the longest context that fits."""
-    yield FixAttempt("", base.flags, base.rules)
-    yield from shorter_attempts(request, base.flags, steps, gpu)
+    """Yield the start of the request's model with what makes its context fit, then as asked for."""
+    first = FixAttempt("", base.flags, base.rules)
+    yield from combined(request, first, steps, gpu)
+    yield first

@@ -4,15 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from service.advisor.combined_changes import SMALL_BATCH
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempt import FixAttempt, shorter_attempts
-from service.advisor.fix_attempts import (
-    FEW_SEQUENCES,
-    SMALL_BATCH,
-    UTILIZATIONS,
-    quantized_weights,
-    text_only,
-)
+from service.advisor.memory_changes import FEW_SEQUENCES, UTILIZATIONS, quantized_weights, text_only
 from service.advisor.plan_request import Model, PlanRequest
 from service.advisor.plan_types import Candidate
 from service.engines.engine_rules import EngineRules

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.advisor.engine_steps import EngineSteps
-from service.advisor.fix_attempt import FixAttempt, shorter_attempts, shorter_lengths
+from service.advisor.fix_attempt import FixAttempt, expected, longest_length, sure
 from service.advisor.plan_request import Model, PlanRequest
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -31,12 +31,16 @@ def media_attempts(
     limits = tuple(media_limits(request.model, flags, steps.rules))
     if not limits:
         return
-    yield from limits
-    alone = next(shorter_lengths(request, flags, steps, gpu), 0)
-    for limit in limits:
-        for shorter in shorter_attempts(request, limit.flags, steps, gpu):
-            if (shorter.flags.max_model_len or 0) > alone:
-                yield replace(shorter, words=f"{limit.words} {shorter.words}")
+    for size in (sure, expected):
+        alone = longest_length(request, flags, steps, gpu, size)
+        longest = {each: longest_length(request, each.flags, steps, gpu, size) for each in limits}
+        helping = [each for each in limits if longest[each] > alone]
+        yield from helping
+        for each in helping:
+            words = f"{each.words} --max-model-len {longest[each]}"
+            yield replace(each, words=words, flags=each.flags.of_length(longest[each]))
+        if helping or alone:
+            return
 
 
 def media_limits(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

@@ -8,10 +8,10 @@ from service.engines.refusal import EngineRefusal, Stage
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A single change with which the same start was planned and does not fail."""
+    """Changes with which the same start was planned and does not fail."""
 
     change: str
-    """A flag with its value, a release, a patch or a checkpoint."""
+    """Flags with their values, a release, a patch or a checkpoint, as few as are enough."""
     verdict: Verdict
     """Of the start with the change."""
     tokens: int | None
@@ -45,7 +45,7 @@ class Refusal:
     detail: str
     """The numbers that the engine's message leaves out."""
     fixes: tuple[Fix, ...] = ()
-    """Single changes that get past it, each tried by a dry run."""
+    """What gets past it, each tried by a dry run."""
     notes: tuple[str, ...] = ()
     """What else to know about ways past it, in sentences, such as which quantized checkpoints exist."""
 

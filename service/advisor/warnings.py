@@ -1,6 +1,7 @@
 """What a person should know about a plan that starts."""
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Final
 
 from packaging.version import Version
@@ -136,6 +137,8 @@ def _unread_tokenizer(start: Start) -> Iterator[str]:
 def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
     release = start.engine_config.release
     if start.engine_config.rules.capacity.token_report is TokenReport.CONCURRENCY:
+        if _counts_slots(start, cache):
+            return
         yield (
             f"Logged tokens are concurrency x max_model_len ({cache.max_concurrency:.4f} x "
             f"{cache.max_model_len:,}), not token slots; one request fits up to "
@@ -149,6 +152,17 @@ def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
             f"{cache.max_concurrency:.2f} requests of {cache.max_model_len:,} tokens fit. "
             f"A single request can have up to {cache.estimated_max_model_len:,} tokens."
         )
+
+
+def _counts_slots(start: Start, cache: KvCache) -> bool:
+    """Whether logged tokens are those that the blocks hold, less what requests leave in their last blocks.
+
+    Ranks that share the tokens of a request hold a block of them each.
+    """
+    if len(cache.groups) != 1:
+        return False
+    tokens = cache.groups[0].block_size * start.engine_config.decode_context_parallel_size
+    return abs(cache.num_blocks * tokens - cache.tokens) <= tokens * ceil(cache.max_concurrency)
 
 
 def _padding(cache: KvCache) -> Iterator[str]:

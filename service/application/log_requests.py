@@ -18,15 +18,26 @@ from service.application.services import PlanServices
 from service.application.similar_models import SimilarModel, similar_models
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
-from service.engines.releases import UnknownRelease
+from service.engines.releases import RELEASES, UnknownRelease, unavailable_flags
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Agreement, Assumption, Explanation
-from service.explanation.log_facts import flags_of, gpus_of, nearest_release, own_gpu, release_of, resolved_of
+from service.explanation.log_facts import (
+    NOT_NAMED,
+    flags_of,
+    gpus_of,
+    nearest_release,
+    own_gpu,
+    release_of,
+    resolved_of,
+)
 from service.hub.errors import HubError
 from service.startup_log.log import StartupLog
 
 STAND_IN: Final = "h100-sxm-80gb"
 """The GPU type that is planned where none is given: nothing that depends on its memory is compared."""
+NO_GPU: Final = (
+    "the log does not say which GPU it is, and holds no figure that a plan of another one could confirm"
+)
 PLATFORMS: Final[Mapping[str, str]] = {
     "rocm": "AMD GPUs (ROCm)",
     "cpu": "CPUs",
@@ -74,6 +85,11 @@ class LogRequest:
             )
             if _is_confirmed(similar, explanation):
                 return explanation
+        if self.request is not None and not self.gpu_specified:
+            explanation = explain(log, self.request, gpu_specified=False, assumptions=self.assumptions)
+            if _says_something(explanation):
+                return explanation
+            return explain(log, None, missing=(Assumption("gpus", "", NO_GPU),))
         return explain(
             log,
             self.request,
@@ -81,6 +97,12 @@ class LogRequest:
             assumptions=() if self.request is None else self.assumptions,
             missing=self.missing,
         )
+
+
+def _says_something(explanation: Explanation) -> bool:
+    """Whether a plan of a GPU that is not known says more than the log: a figure, or a refusal."""
+    compared = any(each.agreement is not Agreement.NOT_COMPARED for each in explanation.findings)
+    return compared or (explanation.ending is not None and explanation.ending.planned is not None)
 
 
 def _is_confirmed(similar: SimilarStart, explanation: Explanation) -> bool:
@@ -105,9 +127,9 @@ async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices
         return _unplanned("gpu", words)
     if body.model is None and body.config is None and log.model is None:
         return _unplanned("model", "the log does not name the model")
-    release, assumed = _release(log, body)
     gpu, gpu_specified, of_gpu = _gpu(log, body, services)
     serve, of_flags = _serve(log, body)
+    release, assumed = _with_flags(serve, *_release(log, body))
     if not gpu_specified or not log.server:
         serve = {**resolved_of(log), **serve}
     model, of_model = await _model(log, body, services)
@@ -194,6 +216,23 @@ def _release(log: StartupLog, body: ExplainBody) -> tuple[str, tuple[Assumption,
         given = error.given[:40]
         why = f"vLLM {given} is not modelled; this is the nearest release that is, and figures can differ"
         return nearest, (Assumption("engine.version", nearest, why, doubt="another release"),)
+
+
+def _with_flags(
+    serve: Mapping[str, Any], release: str, assumed: tuple[Assumption, ...]
+) -> tuple[str, tuple[Assumption, ...]]:
+    """Return the release to plan: if the log does not name one, the newest with all flags of the start."""
+    if [each.why for each in assumed] != [NOT_NAMED]:
+        return release, assumed
+    try:
+        flags = ServeInput.model_validate(serve).flags()
+    except ValidationError:
+        return release, assumed
+    found = next((each for each in reversed(RELEASES) if not any(unavailable_flags(flags, each))), None)
+    if found is None or str(found) == release:
+        return release, assumed
+    why = f"{NOT_NAMED}; this is the newest that has all its flags"
+    return str(found), (Assumption("engine.version", str(found), why),)
 
 
 def _gpu(

@@ -1,7 +1,8 @@
 """Schemes of AutoRound (Intel Neural Compressor) checkpoints."""
 
-import re
 from collections.abc import Iterator
+from itertools import compress, repeat
+from operator import contains, not_, or_
 from typing import Final
 
 from service.architecture.alike import alike
@@ -21,7 +22,6 @@ from service.architecture.weight_schemes import (
     positive_group_size,
 )
 
-_SPECIAL: Final = re.compile(r"[*+?^$()\[\]{}|\\]")
 FP8_TYPES: Final = frozenset({"fp", "fp8"})
 """Values of ``data_type`` that mean fp8 in blocks, whose sides ``group_size`` lists."""
 UNQUANTIZED_BITS: Final = 16
@@ -63,18 +63,24 @@ def _exceptions(section: Config) -> Iterator[SchemeGroup]:
     """Yield the groups of modules that ``extra_config`` names."""
     extra = section.section("extra_config")
     kinds = [] if extra is None else list(alike(extra, ("bits", "group_size", "sym")))
-    schemes = [_scheme(section, part) for _, part in kinds]
-    if len(set(schemes)) > MAX_GROUPS:
-        raise LookupError("too many groups")
-    if len(set(schemes)) == len(schemes):
-        for scheme, (names, _) in zip(schemes, kinds, strict=True):
-            yield SchemeGroup(scheme, _as_names(names))
-        return
     named: dict[WeightScheme | None, list[str]] = {}
-    for scheme, (names, _) in zip(schemes, kinds, strict=True):
-        named.setdefault(scheme, []).extend(_targets(names))
-    for scheme, targets in named.items():
-        yield SchemeGroup(scheme, Names.of(targets))
+    for names, part in kinds:
+        scheme = _scheme(section, part)
+        named[scheme] = named[scheme] + names if scheme in named else names
+    if len(named) > MAX_GROUPS:
+        raise LookupError("too many groups")
+    whole = None if extra is None or len(extra.fields) <= LONG else _form(list(extra.fields))
+    if whole is not None:
+        for scheme, names in named.items():
+            yield SchemeGroup(scheme, Names.of(names, whole))
+        return
+    apart = [(scheme, *_apart(names)) for scheme, names in named.items()]
+    for scheme, plain, _ in apart:
+        if plain:
+            yield SchemeGroup(scheme, Names.of(plain, WHOLE_NAMES if len(plain) > LONG else None))
+    for scheme, _, expressions in apart:
+        if expressions:
+            yield SchemeGroup(scheme, _searched(expressions))
 
 
 def _beginnings(blocks: tuple[str, ...]) -> Names:
@@ -87,26 +93,32 @@ def _beginnings(blocks: tuple[str, ...]) -> Names:
     return Names.of(f"{block}*" for block in blocks)
 
 
-def _as_names(names: list[str]) -> Names:
-    """Return keys as targets, those of a long list as they are written if they are written alike."""
-    if len(names) <= LONG:
-        return Names.of(_targets(names))
+def _form(names: list[str]) -> EntryForm | None:
+    """Return how keys are written: all as names, or all as parts of names; else ``None``."""
     lines = lines_of(names)
     if not any(character in lines for character in SPECIAL):
-        return Names.of(names, WHOLE_NAMES)
+        return WHOLE_NAMES
     form = expression_form(lines, len(names))
-    return Names.of(names, form) if form is not None and form.anywhere else Names.of(_targets(names))
+    return form if form is not None and form.anywhere else None
 
 
-def _targets(names: list[str]) -> list[str]:
-    """Return keys as targets: expressions are searched for anywhere in a module's name."""
+def _apart(names: list[str]) -> tuple[list[str], list[str]]:
+    """Return the keys that are names, which the engine looks for first, and those that are expressions."""
     joined = "".join(names)
-    if not any(character in joined for character in SPECIAL):
-        return names
-    lines = "\n" + "\n".join(names)
-    if lines.count("\n.*") == lines.count("\n") == len(names):
-        return lines.replace("\n", "\nre:").split("\n")[1:]
-    return [f"re:.*{name.removeprefix('.*')}" if _SPECIAL.search(name) else name for name in names]
+    special = [False] * len(names)
+    for character in SPECIAL:
+        if character in joined:
+            special = list(map(or_, special, map(contains, names, repeat(character))))
+    return list(compress(names, map(not_, special))), list(compress(names, special))
+
+
+def _searched(expressions: list[str]) -> Names:
+    """Return expressions as targets: they are searched for anywhere in a module's name."""
+    if len(expressions) > LONG:
+        form = _form(expressions)
+        if form is not None:
+            return Names.of(expressions, form)
+    return Names.of(f"re:.*{each.removeprefix('.*')}" for each in expressions)
 
 
 def _blocks(section: Config) -> tuple[str, ...]:

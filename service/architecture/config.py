@@ -25,10 +25,13 @@ The deepest published checkpoints have some 130, the deepest merges of such 315.
 MAX_DEPTH: Final = 32
 MAX_BYTES: Final = 16 << 20
 """Bytes of a config: ModelOpt lists every module of a large mixture of experts, in some megabytes."""
-MAX_CONTAINERS: Final = 1 << 19
-"""Upper limit of objects and lists: mixed precision has one for each of some 50,000 modules."""
-MAX_TEXTS: Final = 1 << 18
-"""Upper limit of names in a list: a mixture of experts has some 50,000 modules."""
+MAX_CONTAINERS: Final = 200_000
+"""Upper limit of objects and lists: mixed precision has one for each of some 50,000 modules.
+
+512 experts of three matrices in 100 layers, more than any checkpoint has, would be 153,600.
+"""
+MAX_TEXTS: Final = MAX_CONTAINERS
+"""Upper limit of names in a list: as many modules."""
 
 
 class InvalidConfig(ValueError):
@@ -96,7 +99,7 @@ def _check_nesting(document: Mapping[str, Any]) -> None:
 def _values(level: Iterable[Any]) -> Iterator[Any]:
     """Return all values of objects and lists that may hold others.
 
-    CPython keeps objects that hold only scalars from garbage collection. Most of 500,000 are such.
+    CPython keeps objects that hold only scalars from garbage collection. Most of 200,000 are such.
     """
     level = list(filter(gc.is_tracked, level))
     kinds = frozenset(map(type, level))

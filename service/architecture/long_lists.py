@@ -41,9 +41,9 @@ class LongLists:
         self._forget.append(cached.cache_clear)
         return cached
 
-    def add(self, names: Sequence[str]) -> None:
-        """Count a list; empty the caches first if that makes them too many."""
-        size = sum(map(len, names)) + BESIDE * len(names)
+    def add(self, lengths: Sequence[int]) -> None:
+        """Count a list by the lengths of its names; empty the caches first if that makes them too many."""
+        size = sum(lengths) + BESIDE * len(lengths)
         with self._lock:
             self._characters += size
             if self._characters <= self.most:

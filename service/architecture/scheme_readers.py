@@ -1,6 +1,9 @@
 """Reads from a ``quantization_config`` which modules are stored how."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import compress, repeat
+from operator import not_
 from typing import Final
 
 from service.architecture.alike import alike
@@ -87,53 +90,58 @@ def _gptq(section: Config) -> tuple[SchemeGroup, ...]:
 
 
 def _overrides(dynamic: Config, section: Config) -> tuple[SchemeGroup, ...] | None:
-    """Return the groups of ``dynamic``, ``None`` if they are too many.
-
-    Many names of modules are grouped by their schemes: no module has two of them. Expressions may match a
-    module twice, so only those of one scheme are grouped.
-    """
+    """Return the groups of ``dynamic``, ``None`` if they are too many or may match a module twice."""
     if len(dynamic.fields) <= MAX_GROUPS:
         return tuple(
-            SchemeGroup(None if excluded else _gptq_scheme(part, section), _expressions(patterns))
+            SchemeGroup(
+                None if name.startswith(EXCEPT) else _gptq_scheme(part, section),
+                _expressions(_unsigned([name])),
+            )
             for name, part in dynamic.sections()
-            for excluded, patterns in _by_sign([name])
         )
-    kinds = list(alike(dynamic, ("bits", "desc_act", "group_size", "sym")))
-    forms = [_signed_form(names) for names, _ in kinds]
-    schemes = [_gptq_scheme(part, section) if _is_taken(names) else None for names, part in kinds]
-    if all(forms) and any(form is not None and form.anywhere for form in forms) and len(set(schemes)) > 1:
-        return None
-    of_scheme = dict(zip(schemes, forms, strict=True))
-    if all(forms) and all(of_scheme[scheme] == form for scheme, form in zip(schemes, forms, strict=True)):
-        return _written_alike(kinds, schemes, of_scheme)
-    groups: dict[WeightScheme | None, list[str]] = {}
-    for names, part in kinds:
-        for excluded, patterns in _by_sign(names):
-            scheme = None if excluded else _gptq_scheme(part, section)
-            groups.setdefault(scheme, []).extend(patterns)
-    named = all(map(_are_named, groups.values()))
-    if len(groups) > MAX_GROUPS or not (named or len(groups) == 1):
-        return None
-    as_targets = _beginnings if named else _expressions
-    return tuple(SchemeGroup(scheme, as_targets(patterns)) for scheme, patterns in groups.items())
+    with suppress(LookupError):
+        return tuple(_many_overrides(dynamic, section))
+    return None
 
 
-def _written_alike(
-    kinds: list[tuple[list[str], Config]],
-    schemes: list[WeightScheme | None],
-    forms: Mapping[WeightScheme | None, EntryForm | None],
-) -> tuple[SchemeGroup, ...] | None:
-    """Return the groups of patterns of which those of one scheme are written alike."""
-    found: dict[WeightScheme | None, list[str]] = {}
-    for scheme, (names, _) in zip(schemes, kinds, strict=True):
-        found[scheme] = found[scheme] + names if scheme in found else names
-    if len(found) > MAX_GROUPS:
-        return None
-    return tuple(SchemeGroup(scheme, Names.of(names, forms[scheme])) for scheme, names in found.items())
+def _many_overrides(dynamic: Config, section: Config) -> Iterator[SchemeGroup]:
+    """Yield a group for each scheme.
+
+    No module has two of many names. Expressions may match a module twice, so only those of one scheme are
+    grouped.
+
+    Raises:
+        LookupError: there are too many schemes, or expressions of several.
+    """
+    names = list(dynamic.fields)
+    excluded = list(map(str.startswith, names, repeat(EXCEPT)))
+    left = list(compress(names, excluded))
+    taken = list(compress(names, map(not_, excluded))) if left else names
+    parts = [part for part in (left, taken) if part]
+    forms = list(map(_signed_form, parts))
+    named = [_is_of_names(part, form) for part, form in zip(parts, forms, strict=True)]
+    if len(parts) > 1 and not all(named):
+        raise LookupError("expressions of several schemes")
+    found: dict[WeightScheme | None, list[str]] = {None: left} if left else {}
+    for group, part in alike(dynamic, ("bits", "desc_act", "group_size", "sym"), taken):
+        stored = _gptq_scheme(part, section)
+        found[stored] = found[stored] + group if stored in found else group
+    if len(found) > MAX_GROUPS or (len(found) > 1 and not all(named)):
+        raise LookupError("too many schemes, or expressions of several")
+    for scheme, group in found.items():
+        at = 0 if scheme is None else -1
+        yield SchemeGroup(scheme, _targets(group, forms[at], named=named[at]))
 
 
-def _is_taken(names: list[str]) -> bool:
-    return not names[0].startswith(EXCEPT)
+def _targets(names: list[str], form: EntryForm | None, *, named: bool) -> Names:
+    if form is not None:
+        return Names.of(names, form)
+    return _beginnings(_unsigned(names)) if named else _expressions(_unsigned(names))
+
+
+def _is_of_names(names: list[str], form: EntryForm | None) -> bool:
+    """Whether patterns match the modules whose names begin with them, and no others."""
+    return not form.anywhere if form is not None else _are_named(_unsigned(names))
 
 
 def _signed_form(names: list[str]) -> EntryForm | None:
@@ -142,19 +150,8 @@ def _signed_form(names: list[str]) -> EntryForm | None:
     return expression_form(lines_of(names), len(names), sign)
 
 
-def _by_sign(names: list[str]) -> Iterator[tuple[bool, list[str]]]:
-    """Yield patterns without their sign: those of modules that stay unquantized, and the others."""
-    joined = "\n" + "\n".join(names)
-    if f"\n{EXCEPT}" in joined:
-        if joined.count(f"\n{EXCEPT}") == joined.count("\n") == len(names):
-            yield True, joined.replace(f"\n{EXCEPT}", "\n").split("\n")[1:]
-            return
-        yield True, [name.removeprefix(EXCEPT) for name in names if name.startswith(EXCEPT)]
-        names = [name for name in names if not name.startswith(EXCEPT)]
-        joined = "\n" + "\n".join(names)
-    lines = joined.replace("\n+:", "\n").split("\n")[1:]
-    if names:
-        yield False, lines if len(lines) == len(names) else [name.removeprefix("+:") for name in names]
+def _unsigned(names: list[str]) -> list[str]:
+    return [name[len(TAKEN) :] if name.startswith((TAKEN, EXCEPT)) else name for name in names]
 
 
 def _are_named(patterns: list[str]) -> bool:
@@ -217,7 +214,11 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
         scheme = modelopt_scheme(inner.text("quant_algo"), size)
         return () if scheme is None else (*_modelopt_experts(scheme), SchemeGroup(scheme))
     targets: dict[WeightScheme, dict[str, None]] = {}
-    for names, layer in alike(layers, ("quant_algo", "group_size")):
+    try:
+        kinds = list(alike(layers, ("quant_algo", "group_size")))
+    except LookupError:
+        return ()
+    for names, layer in kinds:
         scheme = modelopt_scheme(layer.text("quant_algo"), positive_group_size(layer, "group_size") or size)
         if scheme is None:
             return ()

@@ -5,6 +5,7 @@ the few texts that are looked for.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -37,7 +38,7 @@ _BEFORE_NUMBER: Final = re.compile(r"[^\d*]+")
 WHOLE_NAMES: Final = EntryForm(whole=True)
 
 
-def lines_of(entries: tuple[str, ...] | list[str]) -> str:
+def lines_of(entries: Sequence[str]) -> str:
     """Return the entries as one text, each after a line break."""
     return "\n" + "\n".join(entries)
 
@@ -67,9 +68,11 @@ def expression_form(lines: str, count: int, sign: str = "") -> EntryForm | None:
 
     They match names that begin with them, or have them anywhere after ``.*``. A dot is taken for a dot.
     """
-    if lines.count("\n") != count or (sign and lines.count(f"\n{sign}") != count):
+    if lines.count("\n") != count:
         return None
     anywhere = lines.count(f"\n{sign}{ANYTHING}") == count
+    if sign and not anywhere and lines.count(f"\n{sign}") != count:
+        return None
     before = sign + ANYTHING if anywhere else sign
     if any(_has(lines, operator, count * before.count(operator)) for operator in OPERATORS):
         return None

@@ -126,13 +126,15 @@ class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its diction
 
     form: EntryForm | None = None
     """How all of them are written, where that is known."""
+    lengths: frozenset[int]
+    """How many characters they have, each number once."""
     _hash: int
     _made: dict[Callable[["Names"], Any], Any]
 
     @classmethod
     def of(cls, names: Iterable[str], form: EntryForm | None = None) -> "Names":
         """Return the names; the same object for equal ones, so that a look-up compares no element."""
-        known = tuple(names)
+        known = cls(names)
         return _shared_long(known, form) if len(known) > LONG else _shared(known, form)
 
     def once(self, make: Callable[["Names"], T]) -> T:
@@ -156,22 +158,23 @@ class Names(tuple[str, ...]):  # noqa: SLOT001 - its hash is kept in its diction
 
 
 @lru_cache(maxsize=256)
-def _shared(names: tuple[str, ...], form: EntryForm | None) -> Names:
-    return _written(names, form)
+def _shared(names: Names, form: EntryForm | None) -> Names:
+    return _written(names, form, list(map(len, names)))
 
 
-def _written(names: tuple[str, ...], form: EntryForm | None) -> Names:
-    made = Names(names)
+def _written(names: Names, form: EntryForm | None, lengths: list[int]) -> Names:
+    names.lengths = frozenset(lengths)
     if form is not None:
-        made.form = form
-    return made
+        names.form = form
+    return names
 
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=16)
-def _shared_long(names: tuple[str, ...], form: EntryForm | None) -> Names:
-    LONG_LISTS.add(names)
-    return _written(names, form)
+def _shared_long(names: Names, form: EntryForm | None) -> Names:
+    lengths = list(map(len, names))
+    LONG_LISTS.add(lengths)
+    return _written(names, form, lengths)
 
 
 def positive_group_size(section: Config, *names: str) -> int | None:

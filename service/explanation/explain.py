@@ -7,6 +7,7 @@ from typing import Final
 from service.advisor.plan_request import PlanRequest
 from service.advisor.verdict import Verdict
 from service.engines.arguments.effects import Effect, Touched, effect_of
+from service.engines.refusal import Stage
 from service.explanation.diagnosis import diagnose
 from service.explanation.explanation_types import Agreement, Assumption, Explanation, Finding
 from service.explanation.findings import findings
@@ -38,7 +39,7 @@ def explain(
         log=log,
         request=request,
         command=None if run is None else run.free.command,
-        verdict=None if run is None else Verdict.UNCERTAIN if doubt else run.judged.verdict,
+        verdict=None if run is None else _verdict(run),
         assumptions=assumptions,
         missing=missing,
         findings=tuple(_doubted(each, doubt) for each in found) if doubt else found,
@@ -47,6 +48,12 @@ def explain(
         notes=() if run is None else tuple(_notes(log, run)),
         cache_figures=_cache_figures(found),
     )
+
+
+def _verdict(run: PlannedStart) -> Verdict:
+    """Return the verdict of a plan, which is uncertain if it is of another start or of an unknown GPU."""
+    known = run.gpu_specified or run.pinned is not None
+    return run.judged.verdict if known and not run.doubt else Verdict.UNCERTAIN
 
 
 def _doubted(finding: Finding, doubt: str) -> Finding:
@@ -78,7 +85,9 @@ def _unmodelled(log: StartupLog) -> Iterator[str]:
 
 def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:
     error = run.judged.error
-    if log.failure is None and error is not None and not run.doubt:
+    of_memory = error is not None and error.stage == Stage.MEMORY
+    unfounded = of_memory and not run.gpu_specified and run.pinned is None
+    if log.failure is None and error is not None and not (run.doubt or unfounded):
         yield (
             f"The log shows no failure, but the planned start fails: {error.type} ({error.stage}): "
             f"{error.message} Check the assumptions, and the flags that plans ignore."

@@ -1,5 +1,6 @@
 """The facts that a log contains about its start, as fields of a plan request."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -11,11 +12,14 @@ from service.gpus.gpu_type import GpuType
 from service.startup_log.log import StartupLog
 from service.units import GIB
 
+_SPACED: Final = re.compile(r"(?i)\b(rtx|gtx)[ _-]?(?=\d)")
+"""People write the family of a card and its number with and without a blank."""
 HALF_DIGIT: Final = 0.005
 """GiB: logs round to two digits."""
 FIRST_WITH_FA3: Final = 9
 """Major compute capability of GPUs with FlashAttention 3; no other GPU logs that version."""
 FLASH_ATTENTION_3: Final = 3.0
+NOT_NAMED: Final = "the log does not name the release"
 UNTAGGED: Final = (0, 1)
 """Number of a build from a checkout without tags: setuptools_scm writes ``0.1.dev1+g...``."""
 RESOLVED: Final = ("max_num_batched_tokens", "max_num_seqs")
@@ -30,7 +34,7 @@ def release_of(log: StartupLog) -> tuple[str, tuple[Assumption, ...]]:
     Raises:
         UnknownRelease: the log names a release that is not modelled.
     """
-    if log.release is not None:
+    if log.release is not None and not (log.around.release and not _is_version(log.release)):
         return _named_release(log.release, log.releases)
     if log.around.release is not None and not log.releases:
         return _specified_beside_log(log.around.release)
@@ -40,7 +44,16 @@ def release_of(log: StartupLog) -> tuple[str, tuple[Assumption, ...]]:
         why = f"the log's lines come from source lines of {release}" + (f" and of {others}" if others else "")
         return release, (Assumption("engine.version", release, why),)
     newest = str(RELEASES[-1])
-    return newest, (Assumption("engine.version", newest, "the log does not name the release"),)
+    return newest, (Assumption("engine.version", newest, NOT_NAMED),)
+
+
+def _is_version(specified: str) -> bool:
+    """Whether a log's word for its release is one: a build from a checkout without tags says `dev`."""
+    try:
+        Version(specified.removeprefix("v"))
+    except InvalidVersion:
+        return False
+    return True
 
 
 def nearest_release(specified: str) -> str:
@@ -134,6 +147,7 @@ def _is_named(gpu: GpuType, name: str) -> bool:
 
 
 def _plain(name: str) -> str:
+    name = _SPACED.sub(r"\1 ", name)
     plain = name.replace("_", " ").removesuffix(".json").strip().removeprefix("NVIDIA ").lower()
     return plain.removesuffix(" gpu")
 

@@ -67,6 +67,10 @@ _FACTORS: Final[Mapping[str, int]] = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
     **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
 }
+_TO_REPLACE: Final = re.compile(
+    r"(?i)[x*._-]{2,}|\.\.\.|\u2026|your[-_ ]?model|model[-_]?(?:name|path|id)?|path[-_/]to[-_/]\S{0,80}"
+)
+"""What people write in place of a model's name."""
 _ENUM: Final = re.compile(r"<?[A-Za-z]{1,40}\.([A-Z0-9_]{2,64})\b")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,63}")
 _ENDS: Final = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>"})
@@ -178,7 +182,7 @@ def arguments_of_pairs(pairs: Iterable[tuple[str, Any]]) -> Arguments:
     unmodelled: dict[str, None] = {}
     for name, value in pairs:
         if name in {"model", "model_tag"}:
-            model = value if isinstance(value, str) and value else model
+            model = value if isinstance(value, str) and _is_name(value) else model
         elif name.startswith("speculative_config.") and isinstance(value, str):
             nested = flags.setdefault("speculative_config", {})
             nested[name.partition(".")[2]] = read_value(value)
@@ -189,6 +193,16 @@ def arguments_of_pairs(pairs: Iterable[tuple[str, Any]]) -> Arguments:
         elif _NAME.fullmatch(name) and len(unmodelled) < MAX_NAMES:
             unmodelled[name] = None
     return Arguments(model, flags, tuple(unmodelled))
+
+
+def _is_name(value: str) -> bool:
+    """Whether a value can be a model's: not empty, and no word that a reader is to replace."""
+    return (
+        bool(value)
+        and value[0] not in "<>"
+        and value[-1] not in "<>"
+        and _TO_REPLACE.fullmatch(value) is None
+    )
 
 
 def _kind(name: str) -> Any:  # noqa: ANN401 - a type

@@ -33,6 +33,7 @@ from service.startup_log.phrases import (
     WAITS,
     WAITS_FOR,
 )
+from service.startup_log.served import had_started
 from service.startup_log.snippets import snippet_arguments
 from service.startup_log.starts import SERVING, LoggedStart, in_order, split_starts
 from service.startup_log.surroundings import NOTHING, Surroundings, read_surroundings
@@ -117,6 +118,10 @@ class StartupLog:
     """Speeds that a benchmark or the engine's metrics state."""
     served_cache: ServedCache | None = None
     """The cache that the engine's metrics state."""
+    engine_lines: int = 0
+    """Lines that state the file of the engine that logged them."""
+    answering: bool = False
+    """The log shows requests that an engine answers, without the start before them."""
 
     @property
     def at_failure(self) -> "StartupLog":
@@ -180,6 +185,8 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         failed_named=_failed_named(starts[failed]) if failed is not None and failed != which else None,
         measured=(*benchmark_results(read), *_served(read)),
         served_cache=served_cache(read),
+        engine_lines=sum(line.origin is not None for line in read),
+        answering=had_started(lines, milestone),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from service.startup_log.lines import LogLine
+from service.startup_log.logged_failure import is_of_request
 from service.startup_log.phrases import SERVED, SERVING_CALLS
 from service.startup_log.tracebacks import frame_of
 
@@ -14,6 +15,8 @@ UNSTARTED: Final = frozenset({"loading", "profiling"})
 def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
     """Whether the lines show requests of an engine, or a call that only an engine makes which has started."""
     if milestone not in UNSTARTED and any(words in line.text for line in lines for words in SERVED):
+        return True
+    if any(line.level == "ERROR" and is_of_request(line) for line in lines):
         return True
     return any(_is_serving_call(line) for line in lines)
 

@@ -87,6 +87,9 @@ def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | Non
     """
     if before.begun or before.milestone or before.failure is None:
         return None
+    if start.failure is not None and start.failure.cut and start.failure.cause is None:
+        # What the text above the log quotes is the error that is cut off below.
+        return replace(start, failure=replace(before.failure, serving=start.failure.serving))
     if start.failure is not None:
         same = before.failure.cause is not None and before.failure.cause == start.failure.cause
         return start if same else None

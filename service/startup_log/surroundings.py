@@ -31,9 +31,16 @@ _GPU_LINES: Final = (
 _GPU_WORDS: Final = ("GPU ", "|", "different devices", "Your device", "on NVIDIA")
 _TOTAL: Final = re.compile(r"MiB\s{0,4}/\s{0,4}(\d{3,7})MiB")
 _MENTIONED: Final = re.compile(
-    r"\b(?:(?:RTX|GTX) (?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla [A-Z]\d{1,3}|"
+    r"\b(?:(?:RTX|GTX)[ -]?(?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla [A-Z]\d{1,3}|"
     r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|GB10|GB[23]00|GH200)(?![\w.])"
 )
+_BARE: Final = re.compile(
+    r"(?:^|\b(?:on|with|an?|my|our|single|dual|two|four|[1248] ?x|nvidia|geforce) )"
+    r"([345]0[6-9]0(?: ?(?:Ti|ti|SUPER|super|D))?)s?(?=$|[ ,;.)/])(?! (?:tokens|requests|ms|MiB|MB|port)\b)",
+    re.IGNORECASE,
+)
+"""A card of which a person writes only the number."""
+_OF_GB10: Final = re.compile(r"(?i)\bDGX[ -]Spark\b|\bsm_?121a?\b")
 _PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron|npu)\b")
 _OTHER_FILES: Final = {
     "rocm.py": "rocm",
@@ -123,6 +130,9 @@ def _mentions(lines: Sequence[LogLine]) -> Iterator[str]:
     for line in lines:
         if line.origin is None and not line.text.startswith("File "):
             yield from (match[0] for match in _MENTIONED.finditer(line.text))
+            yield from (f"RTX {match[1]}" for match in _BARE.finditer(line.text))
+            if _OF_GB10.search(line.text):
+                yield "GB10"
 
 
 def _platform(lines: Sequence[LogLine]) -> str | None:

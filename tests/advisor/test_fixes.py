@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.advisor.memory_changes import text_only
 from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan import plan
 from service.advisor.plan_request import EngineChoice, Model, PlanRequest
@@ -93,15 +94,15 @@ def test_an_unquantized_checkpoint_can_be_quantized_while_it_loads() -> None:
 
 
 def test_encoders_are_left_out_only_where_there_are_some() -> None:
-    flags = ServeFlags(max_model_len=32_768)
-    assert "--language-model-only" in fixes(
-        checked("Qwen/Qwen2.5-VL-7B-Instruct", "l4-24gb", "0.33.0", flags)
-    )
-    # The flag came with 0.17.0, and a text model has nothing to leave out.
-    old = checked("Qwen/Qwen2.5-VL-7B-Instruct", "l4-24gb", "0.16.0", ServeFlags(max_model_len=65_536))
-    assert old.error is None or "--language-model-only" not in fixes(old)
-    text = checked("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.33.0", ServeFlags())
-    assert "--language-model-only" not in fixes(text)
+    def left_out(model: str, gpu: str, release: str) -> bool:
+        read = requested(model, gpu, release, ServeFlags()).model
+        attempts = text_only(read, ServeFlags(), EngineChoice.of(release).rules)
+        return [each.words for each in attempts] == ["--language-model-only"]
+
+    assert left_out("Qwen/Qwen2.5-VL-7B-Instruct", "l4-24gb", "0.33.0")
+    assert not left_out("Qwen/Qwen3-32B", "h100-sxm-80gb", "0.33.0")
+    # The flag came with 0.17.0.
+    assert not left_out("Qwen/Qwen2.5-VL-7B-Instruct", "l4-24gb", "0.16.0")
 
 
 def test_a_search_in_which_nothing_starts_fixes_the_nearest() -> None:
@@ -172,11 +173,11 @@ def test_what_a_slice_cannot_do_takes_a_line() -> None:
     """A process sees one MIG slice, so a world of 2 ranks is refused whatever the cache dtype."""
     text = text_of("Qwen/Qwen3-8B", "a100-sxm-80gb-mig-3g.40gb")
     absent, layouts = (
-        next(line for line in text.splitlines() if line.startswith(start))
-        for start in ("Not for", "Not with")
+        next(line for line in text.splitlines() if start in line)
+        for start in (" cache dtypes are not for", "Not with")
     )
 
-    assert "fp8_ds_mla" in absent
+    assert "fp8_ds_mla" not in absent
     assert layouts.startswith("Not with TP 2, TP 4, TP 8: a process sees one MIG slice only")
     assert "AttentionSelectorConfig" not in text
     assert "World size" not in text
@@ -280,7 +281,7 @@ def test_a_checkpoint_with_4_bit_weights_is_planned() -> None:
     gib = float(words[words.index("GiB") - 1])
     by_hand = (25.6e9 * (4 + 16 / 128) / 8 + (1.41e9 + 0.42e9) * 2) / 2**30
     assert by_hand < gib < by_hand * 1.05
-    assert "fits rtx-4090-24gb: context" in note
+    assert "fits rtx-4090-24gb with --kv-cache-dtype fp8" in note
 
 
 GROUPS = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}

@@ -48,11 +48,28 @@ def test_a_log_is_planned_as_it_was_started(client: TestClient) -> None:
 
 
 def test_what_the_log_does_not_tell_is_said(client: TestClient) -> None:
-    answer = client.post(
-        "/explain", json={"log": "GPU KV cache size: 25,200 tokens", "model": "Qwen/Qwen3-4B"}
-    )
+    log = "Available KV cache memory: 11.54 GiB\nGPU KV cache size: 25,200 tokens"
+    answer = client.post("/explain", json={"log": log, "model": "Qwen/Qwen3-4B"})
 
     assert [each["field"] for each in answer.json()["assumptions"]] == ["engine.version", "gpu", "serve"]
+
+
+def test_nothing_is_planned_on_a_gpu_that_no_figure_could_confirm(client: TestClient) -> None:
+    """The tokens alone depend on memory that the log does not state."""
+    log = "GPU KV cache size: 25,200 tokens"
+    answer = client.post("/explain", json={"log": log, "model": "Qwen/Qwen3-4B"}).json()
+
+    assert (answer["start"], answer["verdict"]) == (None, None)
+    assert [each["field"] for each in answer["missing"]] == ["gpus"]
+
+
+def test_a_flag_that_later_releases_lack_shows_the_release(client: TestClient) -> None:
+    """--swap-space was removed in 0.18.0, so that a start which has it is of an older release."""
+    log = "$ vllm serve Qwen/Qwen3-4B --swap-space 64 --max-model-len 8192"
+    answer = client.post("/explain", json={"log": log, "gpu": "h100-sxm-80gb"}).json()
+
+    assert answer["missing"] == []
+    assert answer["start"]["engine"]["version"] == "0.17.1"
 
 
 def test_without_a_model_the_words_alone_are_explained(client: TestClient) -> None:

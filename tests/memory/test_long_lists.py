@@ -71,7 +71,7 @@ def test_caches_are_emptied_by_the_characters_of_all_lists_since() -> None:
     lists = LongLists(most=1000)
     lists.emptied(Cache())
     for _ in range(4):
-        lists.add(["x" * 400])  # the third is too much, and the fourth fits beside it
+        lists.add([400])  # the third is too much, and the fourth fits beside it
     assert len(emptied) == 1
-    lists.add(["x" * 400])
+    lists.add([400])
     assert len(emptied) == 2

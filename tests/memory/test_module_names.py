@@ -252,6 +252,43 @@ def test_a_pattern_matches_in_a_long_list_as_alone(form: str, texts: list[str], 
     assert (name in ModuleNames.parse(tuple(patterns))) == expected
 
 
+@given(
+    st.lists(
+        st.builds(
+            str.format,
+            st.sampled_from(["{}", "{}*", "*{}*", "*{}", "re:{}", "re:.*{}", "re:.*{}$"]),
+            st.text(alphabet="xy", max_size=3).map("x{}".format),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.text(alphabet="xy.1", min_size=1, max_size=8),
+)
+def test_entries_of_several_forms_match_in_a_long_list_as_alone(entries: list[str], name: str) -> None:
+    """What `re.match`, `fnmatch` and equality say of each entry. No prefix of a model has an x."""
+    forms = ("{}", "{}*", "*{}*", "re:{}", "re:.*{}")
+    others = [form.format(f"z{number:020}") for number in range(LONG + 1) for form in forms]
+    expected = any(
+        bool(re.match(each[3:], name)) if each.startswith("re:") else fnmatchcase(name, each)
+        for each in entries
+    )
+
+    assert (name in ModuleNames.parse((*entries, *others))) == expected
+
+
+def test_a_name_of_a_long_object_comes_before_an_expression() -> None:
+    """AutoRound's `extra_config`, vLLM 0.33.0, _resolve_raw: names are looked for first."""
+    extra: dict[str, object] = {r".*x\.a": {"bits": 8}, "layers.x.a": {"bits": 2}}
+    extra |= {rf".*z{number}\.q": {"bits": 8} for number in range(2 * LONG)}
+    groups = read_scheme_groups(Config({"bits": 4, "group_size": 128, "extra_config": extra}), "auto-round")
+
+    found = [
+        next(g for g in groups if name in module_names(g.targets)) for name in ("layers.x.a", "layers.x.ab")
+    ]
+
+    assert [group.scheme and group.scheme.bits for group in found] == [2, 8]
+
+
 @given(st.text(alphabet="ab.1", min_size=1, max_size=8))
 def test_overrides_of_a_long_object_are_found_by_the_beginning_of_a_name(name: str) -> None:
     """GPTQ's `dynamic`: 2,000 patterns of two kinds with their signs, as `re.match` finds them."""

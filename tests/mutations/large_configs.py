@@ -29,14 +29,14 @@ def large(config: Mapping[str, Any], dice: random.Random) -> tuple[Document, str
     return {**config, **KINDS[kind](dice)}, f"large {kind}"
 
 
-def _names(dice: random.Random, form: str | None = None) -> list[str]:
-    """Return as many entries as fit."""
-    form, experts = form or dice.choice(FORMS), dice.choice((8, 128, 512))
-    names: list[str] = []
-    size = 0
+def _names(dice: random.Random, *forms: str) -> list[str]:
+    """Return as many entries as fit, of one form or of several in turn."""
+    forms = forms or tuple(dice.sample(FORMS, dice.choice((1, 1, 2, 3))))
+    experts, names, size = dice.choice((8, 128, 512)), list[str](), 0
     while size < MAX_BYTES and len(names) < MAX_TEXTS:
         index = len(names)
         layer, expert = divmod(index // len(PARTS), experts)
+        form = forms[index % len(forms)]
         names.append(form.format(layer=layer, expert=expert, part=PARTS[index % len(PARTS)]))
         size += len(names[-1]) + len('"", ')
     return names
@@ -49,7 +49,7 @@ def _section(**fields: object) -> Document:
 def _overrides(dice: random.Random, names: list[str]) -> Document:
     """Return an object for each of as many names as fit, of one to four kinds."""
     parts = [{"bits": bits, "group_size": 64} for bits in dice.sample((2, 3, 4, 8, 16), dice.randint(1, 4))]
-    most = min(len(names), MAX_BYTES // (len(names[0]) + 35))
+    most = min(len(names), MAX_CONTAINERS - 1000, MAX_BYTES // (len(names[0]) + 35))
     return {name: dict(dice.choice(parts)) for name in names[:most]}
 
 
@@ -74,14 +74,18 @@ def _mixed(dice: random.Random) -> Document:
 
 
 def _dynamic(dice: random.Random) -> Document:
-    form = dice.choice(("+:model.layers.{layer}.{expert}.{part}", r"-:.*\.{layer}\.{expert}\.{part}"))
-    overrides = _overrides(dice, _names(dice, form))
+    forms = (
+        "+:model.layers.{layer}.{expert}.{part}",
+        r"-:.*\.{layer}\.{expert}\.{part}",
+        r"-:{layer}\..*{part}",
+    )
+    overrides = _overrides(dice, _names(dice, *dice.sample(forms, dice.choice((1, 1, 2, 3)))))
     return _section(quant_method="gptq", bits=4, group_size=128, sym=True, desc_act=False, dynamic=overrides)
 
 
 def _extra(dice: random.Random) -> Document:
-    form = dice.choice((FORMS[0], r".*layers\.{layer}\.{expert}\.{part}"))
-    extra = _overrides(dice, _names(dice, form))
+    forms = (FORMS[0], r".*layers\.{layer}\.{expert}\.{part}", r"layers\.{layer}\..*{part}")
+    extra = _overrides(dice, _names(dice, *dice.sample(forms, dice.choice((1, 1, 2, 3)))))
     return _section(quant_method="auto-round", bits=4, group_size=128, sym=True, extra_config=extra)
 
 

@@ -14,7 +14,7 @@ from service.explanation.explanation_types import (
     Explanation,
     Finding,
 )
-from service.explanation.wanted_lines import LINES
+from service.explanation.wanted_lines import BELOW, LINES
 from service.startup_log.log import LogReading, StartupLog
 
 ADDED: Final = {
@@ -24,6 +24,9 @@ ADDED: Final = {
 }
 """Options that give what a log does not say."""
 PASTE: Final = f"To have a failure explained, {LINES}"
+BETWEEN: Final = (
+    "These lines are vLLM's and show no failure; they hold neither the first nor the last steps of a start."
+)
 ASKED: Final = (
     "What a model needs, and whether it fits a GPU, is answered by `dryserve plan MODEL --gpu GPU`."
 )
@@ -116,6 +119,8 @@ def _without_failure(explanation: Explanation) -> str:
         return "The text holds measurements of a running engine."
     if log.milestone == "serving":
         return "The engine started and serves; the log shows no failure."
+    if log.answering and log.stopped_on is None and log.ended_on is None:
+        return "The engine serves; the text does not hold its start, and shows no failure."
     if log.ended_on is not None and not log.milestone:
         return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
     return _unfinished(log)
@@ -128,6 +133,8 @@ def _unfinished(log: StartupLog) -> str:
         return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
     if log.word("release") is not None and log.flags_logged:
         return f"The log shows no failure; it ends before the server is ready. {PASTE}"
+    if log.engine_lines and log.release is None and not log.flags_logged:
+        return f"{BETWEEN} {PASTE}"
     return f"The log shows no failure, and no step of the start. {PASTE} {ASKED}"
 
 
@@ -146,7 +153,7 @@ def understood(explanation: Explanation) -> bool:
     """Whether anything of a log was understood: its release, its model, a value, or how it failed."""
     log = explanation.log
     said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release, log.ended_on)
-    measured = (log.measured, log.served_cache)
+    measured = (log.measured, log.served_cache, log.answering, log.engine_lines)
     return explanation.ending is not None or any(said) or any(measured)
 
 
@@ -202,7 +209,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     message = f"{ending.type}: {ending.message}" if ending.type else ending.message
     yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
     if ending.part:
-        yield f"  Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"
+        yield f"  {_where(ending)}"
     if ending.means:
         yield f"{_heading(ending)}: {ending.means}"
     if ending.basis == "plan":
@@ -220,13 +227,22 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
         yield "  The plan does not fail here: check what it assumes below."
 
 
+def _where(ending: Diagnosis) -> str:
+    """Return in which part a failure was raised, and what is not known of it."""
+    if ending.cause is None and ending.wanted == BELOW:
+        return f"It failed in {ending.part}; the error itself is below the end of this text."
+    return f"Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"
+
+
 def _heading(ending: Diagnosis) -> str:
     """Return what stands before the meaning of a failure: how surely it is known."""
     if ending.cause is None:
         return "In general"
     if ending.basis is CauseBasis.PARAPHRASED:
         return "Why, as far as these words tell"
-    return "Why, by where it was raised" if ending.basis is CauseBasis.ORIGIN else "Why"
+    if ending.basis is CauseBasis.ORIGIN:
+        return "Why, by where it was raised" if ending.part else "Why, as far as its class tells"
+    return "Why"
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:

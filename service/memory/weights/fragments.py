@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final, Self
 
 from service.architecture.uniform_lists import EntryForm
+from service.architecture.weight_schemes import Names
 
 PLAIN: Final = EntryForm()
 
@@ -30,7 +31,9 @@ class Fragments:
     def lengths(self) -> tuple[int, ...]:
         """Lengths of the strings between their signs, each once, in ascending order."""
         signs = len(self.form.before) + len(self.form.after)
-        return tuple(sorted(length - signs for length in set(map(len, self.entries))))
+        entries = self.entries
+        known = entries.lengths if isinstance(entries, Names) else set(map(len, entries))
+        return tuple(sorted(length - signs for length in known))
 
     def begin(self, name: str, least: int = 0) -> bool:
         """Whether a name begins with one of the strings that have at least so many characters."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, assert_never
 
 from service.architecture.quantization import Quantization
@@ -196,7 +197,7 @@ class ModuleBytes:
             return replace(scheme, channel_scales=self.layout.w4a8_channel_scales)
         if not self.layout.activation_order_indices:
             return scheme
-        return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
+        return _with_order(scheme)
 
     def _expert_scheme(self, experts: Experts) -> WeightScheme | None:
         quantization, parts = self.quantization, experts.parts
@@ -225,7 +226,7 @@ class ModuleBytes:
         if any(map(_ignores(quantization), names)):
             return None
         for group in quantization.schemes:
-            if not group.targets or any(each in module_names(group.targets) for each in names):
+            if not group.targets or any(map(module_names(group.targets).__contains__, names)):
                 return group.scheme if group.scheme is not None and self._builds(group.scheme) else None
         return None
 
@@ -236,6 +237,11 @@ class ModuleBytes:
         if scheme.format is WeightFormat.MXFP8:
             return self.layout.mixed_mxfp8
         return self.layout.weight_only_nvfp4 or not scheme.weight_only
+
+
+@lru_cache(maxsize=256)
+def _with_order(scheme: WeightScheme) -> WeightScheme:
+    return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
 
 
 def _ignores(quantization: Quantization) -> Callable[[str], bool]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, cycle
 from typing import Final, Self
 
 from service.architecture.long_lists import LONG_LISTS
@@ -59,9 +59,9 @@ class ModuleNames:
     prefix is put before the name.
     """
 
-    names: Fragments
-    beginnings: Fragments
-    parts: Fragments
+    names: tuple[Fragments, ...]
+    beginnings: tuple[Fragments, ...]
+    parts: tuple[Fragments, ...]
     globs: Expressions
     expressions: Expressions
     prefixed: int
@@ -78,17 +78,16 @@ class ModuleNames:
         prefixed = 0
         for prefix in PREFIXES:
             prefixed |= of_expressions.after(prefix)
-        names, beginnings, parts = map(Fragments.of, (found.names, found.beginnings, found.parts))
-        if found.form is not None and found.form.whole:
-            names = Fragments.of(entries, found.form)
-        elif found.form is not None and found.form.anywhere:
-            parts = Fragments.of(entries, found.form)
-        elif found.form is not None:
-            beginnings = Fragments.of(entries, found.form)
+        names, beginnings, parts = (
+            [Fragments.of(each)] if each else [] for each in (found.names, found.beginnings, found.parts)
+        )
+        for part, form in found.alike:
+            alike = names if form.whole else parts if form.anywhere else beginnings
+            alike.append(Fragments.of(part, form))
         return cls(
-            names,
-            beginnings,
-            parts,
+            tuple(names),
+            tuple(beginnings),
+            tuple(parts),
             of_globs,
             of_expressions,
             prefixed,
@@ -99,13 +98,14 @@ class ModuleNames:
         return _is_among(self, name)
 
     def _matched(self, name: str) -> bool:
-        if any(prefix + each in self.names.texts for each in _written(name) for prefix in PREFIXES):
+        written = _prefixed(name)
+        if not all(names.texts.isdisjoint(written) for names in self.names):
             return True
-        if _begins(self.beginnings, name) or self.parts.occur_in(name):
+        if _begins(self.beginnings, name) or any(each.occur_in(name) for each in self.parts):
             return True
-        if self.globs.match(self.globs.after(name)):
+        if self.globs.begins and self.globs.match(self.globs.after(name)):
             return True
-        return self.expressions.match(self.expressions.after(name, self.prefixed))
+        return bool(self.prefixed) and self.expressions.match(self.expressions.after(name, self.prefixed))
 
     def within(self, name: str) -> bool:
         """Whether a plain entry names a part of the path (bitsandbytes' ``llm_int8_skip_modules``)."""
@@ -123,17 +123,27 @@ class ModuleNames:
         ends = combinations(range(len(parts) + 1), 2)
         paths = [".".join(parts[begin:end]) for begin, end in ends]
         paths += [prefix + path for path in paths if name.startswith(path) for prefix in PREFIXES]
-        return any(path in self.names.texts or f"{path}." in self.names.texts for path in paths)
+        paths += [f"{path}." for path in paths]
+        return any(path in names.texts for names in self.names for path in paths)
 
     def _occurs(self, name: str) -> bool:
-        return _begins(self.names, name) or self.names.occur_in(name)
+        return _begins(self.names, name) or any(each.occur_in(name) for each in self.names)
 
 
-def _begins(fragments: Fragments, name: str) -> bool:
+def _begins(several: tuple[Fragments, ...], name: str) -> bool:
     """Whether a string, less the prefix of a model, is the beginning of a name."""
-    return bool(fragments.lengths) and any(
-        fragments.begin(prefix + each, len(prefix)) for each in _written(name) for prefix in PREFIXES
-    )
+    for fragments in several:
+        head = "" if fragments.form.escaped else fragments.form.head
+        for written, prefix in zip(_prefixed(name), cycle(PREFIXES), strict=False):
+            if written.startswith(head) and fragments.begin(written, len(prefix)):
+                return True
+    return False
+
+
+@lru_cache(maxsize=1 << 14)
+def _prefixed(name: str) -> tuple[str, ...]:
+    """Return a name as entries may have it, after each prefix that a model may have."""
+    return tuple(prefix + each for each in _written(name) for prefix in PREFIXES)
 
 
 def _written(name: str) -> tuple[str, ...]:

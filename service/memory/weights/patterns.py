@@ -24,8 +24,11 @@ MAX_DEPTH: Final = 8
 """Groups within one another."""
 MAX_COUNT: Final = 16
 """The greatest number in braces."""
-MAX_PLACES: Final = 1 << 14
-"""The most atoms of all runs together; each costs about a nanosecond per character of a name."""
+MAX_PLACES: Final = 1 << 12
+"""The most atoms of all runs together; each costs about a nanosecond per character of a name.
+
+The lists of published checkpoints have up to 124.
+"""
 ALPHABET: Final = frozenset(map(chr, range(32, 127)))
 """Characters of names of modules."""
 

@@ -1,12 +1,15 @@
 """Sorts the entries of a checkpoint's lists by what they are matched with. A list may have 250,000."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, repeat
+from operator import eq, ge, not_
 from typing import Final, Self
 
 from service.architecture.uniform_lists import (
     ANYTHING,
+    WHOLE_NAMES,
     EntryForm,
     expression_form,
     lines_of,
@@ -19,6 +22,8 @@ from service.memory.weights.patterns import MAX_PLACES
 REGULAR: Final = "re:"
 TOO_MANY: Final = 8 * MAX_PLACES
 """Characters of patterns that are not read: few need more than two for a place of an automaton."""
+MOST_STARS: Final = 3
+"""Counts of stars, from none to both ends, by which the entries of a long list are parted."""
 WILD: Final = frozenset("*?[")
 OPERATORS: Final = "\\*+?^$()[]{}|"
 """Characters of an expression that a plain name has none of."""
@@ -29,9 +34,9 @@ _OPERATOR: Final = re.compile(f"[{re.escape(OPERATORS)}]")
 class SortedEntries:
     """Entries as they are written, but for stars at their ends."""
 
-    names: Sequence[str] = ()
-    form: EntryForm | None = None
-    """How all entries of a long list are written; they are not taken apart then."""
+    alike: list[tuple[Sequence[str], EntryForm]] = field(default_factory=list)
+    """Parts of long lists that are written alike; they are not taken apart."""
+    names: list[str] = field(default_factory=list)
     beginnings: list[str] = field(default_factory=list)
     """Shell patterns with one star, at the end; expressions without operators, of long lists."""
     parts: list[str] = field(default_factory=list)
@@ -44,37 +49,37 @@ class SortedEntries:
     @classmethod
     def of(cls, entries: tuple[str, ...]) -> Self:
         """Return the entries by kind."""
-        found = cls(form=entries.form if isinstance(entries, Names) else None)
-        if found.form is not None:
-            return found
-        lines = lines_of(entries)
-        regular = lines.count(f"\n{REGULAR}")
-        found.form = _form_of(lines, len(entries), regular)
-        if found.form is not None:
-            return found
-        if regular:
-            written = entries if regular == len(entries) else [each for each in entries if _is_regular(each)]
-            found._take_expressions(written)
-            if len(written) == len(entries):
-                return found
-            entries = tuple(entry for entry in entries if not _is_regular(entry))
-            lines = lines_of(entries)
-        if "*" in lines:
-            found._take_patterns(entries)
-        else:
-            found.names = entries
+        known = entries.form if isinstance(entries, Names) else None
+        if known is not None:
+            return cls([(entries, known)])
+        found = cls()
+        expressions, others = _by_sign(entries)
+        many = len(expressions) > MAX_PLACES or sum(map(len, expressions)) > MAX_PLACES
+        for part in _by_count(expressions, REGULAR + ANYTHING) if many else (expressions,):
+            found._take(part, _expression_form(part) if many else None, found._take_expressions)
+        for part in _by_count(others, "*") if len(others) > LONG else (others,):
+            found._take(part, _plain_form(part), found._take_patterns)
         return found
 
-    def _take_patterns(self, entries: tuple[str, ...]) -> None:
-        self.names = [entry for entry in entries if "*" not in entry]
+    def _take(
+        self, part: Sequence[str], form: EntryForm | None, take: Callable[[Sequence[str]], None]
+    ) -> None:
+        if form is not None:
+            self.alike.append((part, form))
+        else:
+            take(part)
+
+    def _take_patterns(self, entries: Sequence[str]) -> None:
+        self.names += [entry for entry in entries if "*" not in entry]
         places = 0
         for entry in entries:
-            if "*" in entry:
-                self._take_pattern(entry)
-                places += len(self.globs[-1]) if self.globs and self.globs[-1] is entry else 0
-                if places > TOO_MANY:
-                    self.globs, self.readable = [], False
-                    return
+            if "*" not in entry:
+                continue
+            self._take_pattern(entry)
+            places += len(self.globs[-1]) if self.globs and self.globs[-1] is entry else 0
+            if places > TOO_MANY:
+                self.globs, self.readable = [], False
+                return
 
     def _take_pattern(self, glob: str) -> None:
         middle = glob.removesuffix("*")
@@ -93,7 +98,7 @@ class SortedEntries:
         ``written``: each after the sign of an expression.
         """
         if len(written) <= MAX_PLACES and sum(map(len, written)) <= MAX_PLACES:
-            self.expressions = [each.removeprefix(REGULAR) for each in written]
+            self.expressions += [each.removeprefix(REGULAR) for each in written]
             return
         places = 0
         for each in written:
@@ -109,14 +114,36 @@ class SortedEntries:
                 (self.parts if expression.startswith(ANYTHING) else self.beginnings).append(literal)
 
 
-def _is_regular(entry: str) -> bool:
-    return entry.startswith(REGULAR)
+def _by_sign(entries: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the expressions, with their sign, and the other entries."""
+    regular = list(map(str.startswith, entries, repeat(REGULAR)))
+    if not any(regular):
+        return (), entries
+    if all(regular):
+        return entries, ()
+    return list(compress(entries, regular)), list(compress(entries, map(not_, regular)))
 
 
-def _form_of(lines: str, count: int, regular: int) -> EntryForm | None:
-    """Return how all entries of a long list are written, if they are written alike."""
-    if count <= LONG:
+def _by_count(entries: Sequence[str], text: str) -> Iterator[Sequence[str]]:
+    """Yield the entries that have a text as often as each other; those of higher counts come together."""
+    counts = list(map(str.count, entries, repeat(text)))
+    often = sorted(set(counts))
+    if len(often) == 1:
+        yield entries
+        return
+    for count in often[:MOST_STARS]:
+        yield list(compress(entries, map(eq, counts, repeat(count))))
+    if len(often) > MOST_STARS:
+        yield list(compress(entries, map(ge, counts, repeat(often[MOST_STARS]))))
+
+
+def _expression_form(written: Sequence[str]) -> EntryForm | None:
+    return expression_form(lines_of(written), len(written), REGULAR) if len(written) > LONG else None
+
+
+def _plain_form(entries: Sequence[str]) -> EntryForm | None:
+    """Return how a long list of names or shell patterns is written, if its entries are written alike."""
+    if len(entries) <= LONG:
         return None
-    if regular:
-        return expression_form(lines, count, REGULAR) if len(lines) > MAX_PLACES else None
-    return shell_form(lines, count) if "*" in lines else name_form(lines, count)
+    lines, count = lines_of(entries), len(entries)
+    return shell_form(lines, count) if "*" in lines else name_form(lines, count) or WHOLE_NAMES
