@@ -87,11 +87,11 @@ def _layout(kind: type[Any]) -> tuple[tuple[str, ...], dict[str, Any] | None]:
     Raises:
         TypeError: they may store more.
     """
-    inherited = [vars(each) for each in kind.__mro__[:-1] if each is not StoresChanges]
+    ancestors: tuple[Any, ...] = kind.__mro__
+    inherited = [vars(each) for each in ancestors[:-1] if each is not StoresChanges]
     if any("__slots__" in each or "__post_init__" in each for each in inherited):
         raise TypeError(f"{kind.__name__} is more than a dict of its fields")
     derived = tuple(
         name for each in inherited for name, item in each.items() if isinstance(item, cached_property)
     )
-    stores_changes = StoresChanges in kind.__mro__
-    return derived, _defaults(kind) if stores_changes else None
+    return derived, _defaults(ancestors[0]) if StoresChanges in ancestors else None
