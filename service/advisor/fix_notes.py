@@ -33,6 +33,9 @@ ROUGH_FOUR_BITS: Final = (
     "mxfp4 rounds weights to 4 bits while they load, without calibration, and answers suffer. A published "
     "4-bit checkpoint of the model (AWQ, GPTQ, QAT) takes as much memory and loses less."
 )
+NO_LEVERS: Final = (
+    "There are no levers (--include levers): they change a start that works, such as one with a fix above."
+)
 TOO_LONG: Final = "is greater than the derived max_model_len"
 """Words of the engine's refusal (vLLM 0.32.0, config/model.py _get_and_verify_max_len)."""
 
@@ -63,6 +66,8 @@ def notes_of(refused: RefusedStart, fixes: Sequence[Fix], started: Started) -> I
     if refused.lacks_memory and not named:
         yield from four_bit_notes(request, base, refused.gpu, refused.steps, started)
     yield from _length_notes(request, base, fixes)
+    if request.with_levers:
+        yield NO_LEVERS
     if any(OFFLOAD in fix.change for fix in fixes):
         yield SLOW_OFFLOAD
     if any(FOUR_BITS_ONLINE in fix.change for fix in fixes):

@@ -124,7 +124,7 @@ def with_fixes(
     """Return a candidate that is refused, or sure to fail, with the changes that avoid this."""
 
     def tried(attempt: FixAttempt) -> Candidate | None:
-        return _started(request, attempt, gpu, steps)
+        return started_with(request, attempt, gpu, steps)
 
     base = _without_search(request, candidate)
     refused = RefusedStart(request, candidate, base, gpu, steps)
@@ -142,7 +142,7 @@ def with_fixes(
     if candidate.error is not None:
         notes: tuple[str, ...] = ()
         if not shorter_only:
-            notes = tuple(notes_of(refused, fixes, _started))
+            notes = tuple(notes_of(refused, fixes, started_with))
         if (fixes, notes) == (candidate.error.fixes, candidate.error.notes):
             return candidate
         return changed(candidate, error=changed(candidate.error, fixes=fixes, notes=notes))
@@ -288,7 +288,7 @@ def fix_of(model: Model, attempt: FixAttempt, candidate: Candidate) -> Fix:
     )
 
 
-def _started(
+def started_with(
     request: PlanRequest, attempt: FixAttempt, gpu: GpuType, steps: EngineSteps | None
 ) -> Candidate | None:
     """Return the start with a change, if the engine gets a cache and nothing is known that fails afterwards.
@@ -313,4 +313,4 @@ def _started(
 
 def starts(request: PlanRequest, attempt: FixAttempt, gpu: GpuType, steps: EngineSteps | None = None) -> bool:
     """Whether the engine gets a cache with this change, and nothing is known that fails afterwards."""
-    return _started(request, attempt, gpu, steps) is not None
+    return started_with(request, attempt, gpu, steps) is not None

@@ -9,6 +9,7 @@ from service.advisor.nearest_refused import nearest_refused
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate
 from service.advisor.pooling_words import pooling_sentence
+from service.advisor.rank_words import other_ranks, requests_held
 from service.advisor.service_level import Service, completed_of, refuses_prompts, service_of
 from service.advisor.speed_limits import meets
 from service.advisor.speed_words import between, compared, faster_sentence, speed_sentences
@@ -29,12 +30,13 @@ SPOKEN_WITH_A_VOWEL = ("fp", "nv", "mx", "int", "octave", "ultra")
 """Beginnings of the names of dtypes that take the article "an"."""
 MOST_MESSAGE, MOST_IN_SURVEY = 240, 100
 """Characters of a refusal that are repeated: the whole of it stands with the refused candidate."""
-FEW_REQUESTS = 10
-"""Numbers of requests below this are specified with decimals."""
+WEIGHED = "; with a workload (--prompt-tokens) the plan weighs that against what it loses"
 
 
-def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None) -> str:
-    """Return in words why the first candidate is recommended, or why none is."""
+def reason(
+    candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None
+) -> tuple[str, ...]:
+    """Return in sentences why the first candidate is recommended, or why none is."""
     best = candidates[0]
     if best.verdict is Verdict.REFUSED:
         near = nearest_refused(candidates) or best
@@ -42,14 +44,15 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         added = "" if method == request.serve.quantization else f" (nearest: with --quantization {method})"
         most = MOST_IN_SURVEY if request.is_survey else MOST_MESSAGE
         said = "" if error is None else shorten(error.detail or error.message, most, placeholder=" ...")
-        words = [f"No candidate starts{added}: {said}"]
-        return " ".join(words if request.is_survey else (*words, *_siblings(request)))
+        words = f"No candidate starts{added}: {said}"
+        return (words,) if request.is_survey else (words, *_siblings(request))
     if not best.may_serve:
-        return f"No candidate is recommended: {best.doubts[0]}"
-    words = [_purpose(best, asked)]
-    if not request.is_survey:
-        words += (*_capacity(best, asked), *_more(candidates, asked, request, count))
-    return " ".join(words)
+        return (f"No candidate is recommended: {best.doubts[0]}",)
+    purpose = _purpose(best, asked)
+    if request.is_survey:
+        return (purpose,)
+    first = " ".join((purpose, *_capacity(best, asked)))
+    return (first, *_more(candidates, asked, request, count))
 
 
 def _more(
@@ -69,6 +72,7 @@ def _more(
         *filter(None, ("" if best.caches_nothing else pooling_sentence(best),)),
         *_unusual(candidates, best, asked),
         *_latent(best),
+        *other_ranks(candidates, best),
         *_denser(candidates, best, asked),
         *(() if asked.workload is None else speed_sentences(best, asked.workload)),
         *faster_sentence(candidates, best),
@@ -96,7 +100,7 @@ def _purpose(best: Candidate, asked: Asked) -> str:
 def _fits(best: Candidate) -> str:
     """Return which length is the longest: with `auto` the engine chooses it from what it measures."""
     chosen = best.flags.max_model_len == AUTO_LENGTH
-    return "that is expected to fit" if chosen else "multiple of 1,024 that is sure to fit"
+    return "that is expected to fit" if chosen else "that is sure to fit, rounded down to a multiple of 1,024"
 
 
 def _capacity(best: Candidate, asked: Asked) -> Iterator[str]:
@@ -137,14 +141,10 @@ def _holds(candidate: Candidate, *, names_length: bool) -> str:
     if cache is None:
         return "How much the cache holds is not modelled."
     ranks = candidate.flags.data_parallel_size
-    held = _number(cache.max_concurrency * ranks)
+    held = requests_held(cache.max_concurrency * ranks)
     if names_length:
         return f"It holds {held} such requests."
     return f"It holds {held} requests of {cache.max_model_len:,} tokens."
-
-
-def _number(requests: float) -> str:
-    return f"{requests:.1f}" if requests < FEW_REQUESTS else f"{requests:,.0f}"
 
 
 def _cache(best: Candidate) -> str:
@@ -243,7 +243,7 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
     elif other.verdict is Verdict.UNCERTAIN:
         yield f"Whether {_gpus(other, starts_sentence=False)} would start is uncertain."
     elif other.kv_cache is not None:
-        held = _number(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
+        held = requests_held(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
         yield (
             f"{_gpus(other)} would hold only {held} requests of {other.kv_cache.max_model_len:,} tokens, "
             f"with {_cache(other)}."
@@ -256,9 +256,9 @@ def _replicas(best: Candidate, count: int | None) -> Iterator[str]:
         return
     if best.replicas > 1:
         yield (
-            f"{count} GPUs take {best.replicas} replicas, which hold {_number(best.all_requests or 0)} such "
-            f"requests and {best.all_tokens or 0:,} tokens together: smaller "
-            "replicas exchange less between GPUs."
+            f"{count} GPUs take {best.replicas} replicas, which hold "
+            f"{requests_held(best.all_requests or 0)} such requests and {best.all_tokens or 0:,} tokens "
+            "together: smaller replicas exchange less between GPUs."
         )
     if best.all_gpus < count:
         yield f"{count - best.all_gpus} of the {count} GPUs stay free."
@@ -348,9 +348,13 @@ def _denser(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> I
         ):
             ratio = other.kv_cache.max_concurrency / cache.max_concurrency
             first = asked.workload is None and asked.objective is Objective.BALANCED
-            why = "; a workload would weigh it" if first else ""
+            why = WEIGHED if first else ""
             faster = ""
             if other.speed is not None and best.speed is not None:
                 faster = f" and give {compared(other.speed, best.speed)}"
-            yield f"{other.kv_cache_dtype} would hold {ratio:.2f} times as many{faster}{why}."
+            yield (
+                f"{_article(other.kv_cache_dtype).capitalize()} {other.kv_cache_dtype} cache "
+                f"(--kv-cache-dtype {other.kv_cache_dtype}) would hold {ratio:.2f} times as many "
+                f"requests{faster}{why}."
+            )
             return

@@ -1,0 +1,79 @@
+"""What fewer GPUs do with quantized weights, and the two layouts of a mixture of experts, in one sentence."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from service.advisor.nearest_refused import nearest_refused
+from service.advisor.plan import plan
+from service.advisor.plan_request import Workload
+from service.advisor.plan_types import GpuPlan
+from service.engines.flags import ServeFlags
+from service.units import GIB
+from tests.advisor.questions import DEEPSEEK, ask_all
+from tests.advisor.test_combined_fixes import GEMMA, GPTQ
+from tests.advisor.test_fixes import requested
+
+
+def planned(model: str, gpu: str, *siblings: str, **more: object) -> GpuPlan:
+    request = requested(model, gpu, "0.33.0", ServeFlags(), **more)
+    return plan(replace(request, siblings=siblings)).plans[0]
+
+
+def test_one_gpu_is_said_to_be_enough_for_a_4_bit_checkpoint() -> None:
+    """Gemma 3 27B: 51 GiB of 16 bits take several RTX 4090, 15.7 GiB of 4 bits one of them."""
+    found = planned(GEMMA, "rtx-4090-24gb", GPTQ)
+    said = re.search(
+        r"One GPU is sure to start with a context of ([\d,]+) tokens.*?: checkpoint (\S+)", found.reason
+    )
+
+    assert found.recommended is not None
+    assert found.recommended.gpus > 1
+    assert said is not None
+    assert said[2] == GPTQ
+    # What is left beside the weights, by 10 x 2 x 16 x 128 B a token, is the most that could be said.
+    assert 16_384 <= int(said[1].replace(",", "")) < (0.92 * 23.52 - 15.7) * GIB / (10 * 2 * 16 * 128)
+
+
+def test_one_gpu_is_not_said_to_be_enough_where_the_weights_alone_take_more() -> None:
+    """Qwen3-32B: 31.2 billion weights of 8 bits and 1.56 of 16 take 32 GiB of 23.5."""
+    found = planned("Qwen/Qwen3-32B", "rtx-4090-24gb", "Qwen/Qwen3-32B-FP8")
+    assert "One GPU is sure" not in found.reason
+
+
+def test_more_gpus_are_no_news_where_one_is_recommended() -> None:
+    assert "sure to start" not in planned("Qwen/Qwen3-8B", "h100-sxm-80gb", "Qwen/Qwen3-8B-AWQ").reason
+
+
+def test_levers_that_cannot_be_are_said_to_be_none() -> None:
+    """Nothing starts on one RTX 4090, so there is nothing to change."""
+    asked = requested(GEMMA, "rtx-4090-24gb", "0.33.0", ServeFlags(), with_levers=True).with_count(1)
+    near = nearest_refused(plan(asked).plans[0].candidates)
+    assert near is not None
+    assert near.error is not None
+    assert any("--include levers" in each for each in near.error.notes)
+    without = nearest_refused(plan(replace(asked, with_levers=False)).plans[0].candidates)
+    assert without is not None
+    assert without.error is not None
+    assert not any("--include levers" in each for each in without.error.notes)
+
+
+@pytest.mark.parametrize("workload", [None, Workload(8000, 1000, 64)])
+def test_layouts_of_experts_are_compared_on_the_same_gpus(workload: Workload | None) -> None:
+    """DeepSeek-V3.1 on 8 H200: ranks of tensor parallel latent attention store the same cache each.
+
+    Ranks with attention of their own store different requests, beside whole attention weights each.
+    """
+    found = ask_all(DEEPSEEK, "0.33.0", gpu="h200-sxm-141gb", workload=workload)
+    said = re.search(
+        r"\(--data-parallel-size 8 --enable-expert-parallel\) on the same 8 GPUs would hold (\d+) requests "
+        r"of 163,840 tokens instead of (\d+\.\d)( and give [\d.]+ times the tokens per second)?",
+        found.reason,
+    )
+    assert found.recommended is not None
+    assert found.recommended.kv_cache is not None
+    assert said is not None
+    # At most 8 times as many; the attention weights of 61 layers on every rank take less than half of that.
+    assert 4 < float(said[1]) / float(said[2]) < 8
+    assert (said[3] is None) == (workload is None)
