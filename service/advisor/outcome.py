@@ -19,6 +19,9 @@ from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.units import gib_text
 
 FAILS_IN_CAPTURE: Final = "The engine sets up this cache, then fails when it captures CUDA graphs:"
+MAY_FAIL_IN_CAPTURE: Final = (
+    "With the least memory that is expected for its cache, the engine fails when it captures CUDA graphs:"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,7 @@ def _capture_doubt(start: Start, num_blocks: int) -> tuple[str, ...]:
     failure = capture_failure(start.layout, start.engine_config, num_blocks)
     if failure is None:
         return ()
-    words = f"{FAILS_IN_CAPTURE} ValueError: {failure} With --enforce-eager it captures none."
+    words = f"{MAY_FAIL_IN_CAPTURE} ValueError: {failure} With --enforce-eager it captures none."
     return (words,)
 
 

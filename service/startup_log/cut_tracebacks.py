@@ -7,7 +7,7 @@ from typing import Final
 from service.startup_log.engine_errors import EngineError, errors_of_check
 from service.startup_log.known_words import known_words
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import FailureOrigin, cut_part, origin_of, passed_part
+from service.startup_log.origins import FailureOrigin, cut_part, origin_of, passed_part, step_of
 from service.startup_log.phrases import FailureCause
 from service.startup_log.tracebacks import HEADER, NEAR, Frame, calls_below, frame_of_engine, frames_above
 
@@ -38,7 +38,7 @@ def where_cut(last: int, lines: Sequence[LogLine]) -> tuple[FailureOrigin, tuple
         found = passed_part(CUT, frames) or passed_part(ANY_FAULT, frames) or cut_part(frames)
         if found is not None:
             return found, frames
-    return FailureOrigin(origin_of("", frames).part, _of_checks(frames)), frames
+    return FailureOrigin(step_of(frames) or origin_of("", frames).part, _of_checks(frames)), frames
 
 
 def _of_checks(frames: Sequence[Frame]) -> FailureCause | None:

@@ -37,6 +37,17 @@ MOST_CHAINED: Final = 16
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 _ASSERTS: Final = re.compile(r"^assert \S.{0,400}")
 """The source of a check, which is the last of a traceback only where it does not hold."""
+_IN_WORKER: Final = re.compile(
+    r"while processing method \w{1,80}: (\S.{0,600}?)(?:, Traceback \(most recent call last\):)?$"
+)
+"""vLLM 0.4.3 to 0.6.6, executor/multiproc_worker_utils.py: what a worker raised, without the class."""
+_OF_PYTHON: Final = (
+    ("object has no attribute '", "AttributeError"),
+    ("unexpected keyword argument", "TypeError"),
+    ("required positional argument", "TypeError"),
+    ("out of memory", "OutOfMemoryError"),
+)
+"""Words of messages by which their class is known."""
 _HEADER: Final = "Traceback (most recent call last)"
 _KEY: Final = re.compile(r"'[^']{1,200}'|\"[^\"]{1,200}\"|\d{1,12}")
 """A key that a mapping lacks, as the message of a KeyError."""
@@ -138,6 +149,9 @@ def last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
 
 def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     text = lines[at].text
+    if (worker := _IN_WORKER.search(text)) is not None:
+        type_name = next((name for words, name in _OF_PYTHON if words in worker[1]), "")
+        return Raised(at, type_name, worker[1], in_prose=False)
     for match in _NAMED.finditer(text):
         before = text[: match.start()]
         bare = match[3] is None and match[4] is None

@@ -16,7 +16,6 @@ from service.startup_log.logged_failure import Failure, is_wrapper, of_exception
 from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import (
     FAULT,
-    explained,
     of_people,
     with_cut_calls,
     with_reason,
@@ -77,7 +76,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         best = next((each for each in weak if each.cause.type), weak[0])
         named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
         if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
-            return explained(of_exception(named, lines), lines)
+            return with_cut_calls(of_exception(named, lines), lines)
         return with_title(replace(of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
     return of_people(roots, lines)
 

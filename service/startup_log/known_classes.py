@@ -14,7 +14,9 @@ FILE: Final = Path(__file__).with_name("known_classes.json.gz")
 ENGINE: Final = "vllm"
 MOST: Final = 600
 """Characters of a message that are read."""
-_OBJECT: Final = re.compile(r"'(\w{1,120})' object (?:has no attribute|is not|does not support)")
+_OBJECT: Final = re.compile(
+    r"'(?:\w{1,60}\.){0,6}(\w{1,120})' object (?:has no attribute|is not|does not support)"
+)
 _TYPE: Final = re.compile(r"type object '(\w{1,120})' has no attribute")
 _CALL: Final = re.compile(
     r"(?<![\w.])(?:(\w{1,120})\.)?(\w{1,120})\(\) (?:got |missing |takes |argument )", re.ASCII

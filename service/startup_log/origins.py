@@ -155,6 +155,21 @@ def cut_part(frames: Sequence[Frame]) -> FailureOrigin | None:
     return None
 
 
+def step_of(frames: Sequence[Frame]) -> str:
+    """Return the step of the start that the calls of a cut traceback show, in words; empty for none."""
+    named = (part.name for frame in frames for part in _STEPS if part.holds(frame))
+    return next(named, "")
+
+
+def by_words(type_name: str, message: str) -> FailureCause | None:
+    """Return what an exception shows whose place is not known; ``None`` for one that can mean anything."""
+    for each in _WORDS:
+        denied = "unless" in each and each["unless"] in message
+        if type_name in each["types"] and not denied and any(words in message for words in each["says"]):
+            return _BY_NAME[each["cause"]]
+    return None
+
+
 def meaning_of(type_name: str) -> str:
     """Return what exceptions of a class mean in general; empty for a class that can mean anything."""
     return _MEANINGS.get(type_name, "")
@@ -191,6 +206,9 @@ _ORIGINS: Final = read_toml("service.startup_log", "origins.toml")
 _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
+_STEPS: Final = tuple(map(_part, _ORIGINS["step"]))
+_WORDS: Final[Sequence[Mapping[str, Any]]] = _ORIGINS["words"]
+_BY_NAME: Final = {cause.name: cause for cause in CAUSES}
 _NATIVE: Final = tuple(map(_part, _ORIGINS["native"]))
 MOST_OF_MESSAGE: Final = 600
 """Characters of a message in which files are looked for."""

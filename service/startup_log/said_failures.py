@@ -21,7 +21,9 @@ from service.startup_log.logged_failure import (
 from service.startup_log.origins import (
     ASSERTED,
     NOWHERE,
+    FailureOrigin,
     asserted_part,
+    by_words,
     likely_origin,
     mentioned_part,
     origin_of,
@@ -57,7 +59,7 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
     vague = all(each.type in HEADINGS for each in roots)
     words = _of_sentence(lines) or _in_words(lines) if vague else None
     if words is None and roots:
-        words = explained(of_exception(roots[0], lines), lines)
+        words = with_cut_calls(of_exception(roots[0], lines), lines)
     if words is not None and not words.paraphrased and words.cause is not None:
         return words
     left = _cut_off(lines, complains=words is not None)
@@ -75,10 +77,12 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
 def with_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return a failure with what its words are about, or what the calls of another, cut traceback show."""
     found = explained(failure, lines)
-    if found.cause is not None or failure.frames or (at := last_frame(lines)) is None:
-        return found
-    origin, frames = where_cut(at, lines)
-    return _with_calls(failure, replace(of_line(lines[at], origin), frames=frames))
+    if found.cause is None and not failure.frames and (at := last_frame(lines)) is not None:
+        origin, frames = where_cut(at, lines)
+        found = _with_calls(failure, replace(of_line(lines[at], origin), frames=frames))
+    if found.cause is None and (cause := by_words(found.type, found.message)) is not None:
+        return replace(found, cause=cause, origin=FailureOrigin(found.origin.part, cause))
+    return found
 
 
 def _with_calls(named: Failure, left: Failure) -> Failure:

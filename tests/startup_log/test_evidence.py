@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.application.text.explanation import headline
+from service.application.text.explanation import headline, render_explanation
 from service.explanation.explain import explain
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.exit_codes import cause_of_exit
@@ -169,3 +169,55 @@ def test_warnings_before_a_device_assert_are_its_root() -> None:
 )
 def test_words_of_the_shell_and_of_devices_are_known(line: str, cause: str) -> None:
     assert _cause(line) == cause
+
+
+def test_a_workers_message_is_read_without_its_class() -> None:
+    """vLLM 0.5.4, executor/multiproc_worker_utils.py, whose line ends in the header of the traceback."""
+    failure = _failure(
+        "(VllmWorkerProcess pid=139) ERROR 08-13 15:22:52 multiproc_worker_utils.py:226] Exception in worker "
+        "VllmWorkerProcess while processing method profile: 'MixtralForCausalLM' object "
+        "has no attribute 'make_empty_intermediate_tensors', Traceback (most recent call last):"
+    )
+
+    assert failure.type == "AttributeError"
+    assert failure.message.startswith("'MixtralForCausalLM' object has no attribute")
+    assert failure.message.endswith("'make_empty_intermediate_tensors'")
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "step"),
+    [
+        (
+            "initialize_model",
+            "vllm/model_executor/model_loader/utils.py",
+            "the building of the model's class",
+        ),
+        ("profile_run", "vllm/v1/worker/gpu_model_runner.py", "the profile run"),
+        ("init_device", "vllm/v1/worker/gpu_worker.py", "the set-up of the device"),
+    ],
+)
+def test_the_step_of_a_cut_traceback_is_said(function: str, file: str, step: str) -> None:
+    log = read_log(f"# It does not start\n{FRAME.format(file, function)}")
+    text = render_explanation(explain(log, None, gpu_specified=False))
+
+    assert f"It failed in {step}" in text.replace("\n    ", " ")
+    assert "below the end of this text" in text.replace("\n      ", " ").replace("\n    ", " ")
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("AttributeError: 'torch.dtype' object has no attribute 'startswith'", "build_does_not_match"),
+        ("AttributeError: 'MyGadget' object has no attribute 'startswith'", "call_not_known"),
+        ("AssertionError: num_kv_heads == 1", "engine_fault"),
+        ("IndexError: index 0 is out of bounds for dimension 0 with size 0", "engine_fault"),
+        ("AttributeError: 'NoneType' object has no attribute 'shape'", None),
+        ("KeyError: 'gadget'", None),
+    ],
+)
+def test_an_exception_without_a_place_is_named_as_far_as_its_class_tells(
+    line: str, cause: str | None
+) -> None:
+    failure = _failure(line)
+
+    assert (None if failure.cause is None else failure.cause.name) == cause

@@ -170,6 +170,13 @@ LOGGED = [
     ),
     # vLLM 0.8.5, plugins/__init__.py
     ("ERROR 11-02 10:11:12 [__init__.py:51] Failed to load plugin my_models", "plugin_failed"),
+    # vLLM 0.8.5 to 0.33.0, distributed/device_communicators/pynccl_wrapper.py; huggingface/trl#3925
+    (
+        "ERROR 08-20 09:48:31 [pynccl_wrapper.py:229] Failed to load NCCL library from /x/libnccl.so.2.21.5.",
+        "nccl_not_loaded",
+    ),
+    # PyYAML, scanner.py; kserve/kserve#3446
+    ("error parsing vllm.yaml: did not find expected '-' indicator", "container_not_created"),
     # Docker and Kubernetes
     (
         "docker: permission denied while trying to connect to the Docker daemon socket",
@@ -196,6 +203,30 @@ REQUESTS = [
 ]
 
 SAID = [
+    # ai-dynamo/dynamo#4580, vllm-project/vllm#26896, LMCache/LMCache#411
+    ("Fatal KeyError with the KVBMConnector integration", "kv_connector_failed"),
+    ("[Bug]: the decode worker does prefill again with NixlConnector", "kv_connector_failed"),
+    # vllm-project/vllm#13388 and #2406
+    ("[Bug]: GPU placement group creation error over two hosts", "ray_cluster_not_ready"),
+    ("Multi-node serving: problems with Ray", "ray_cluster_not_ready"),
+    # vllm-project/recipes#515, vllm-project/vllm#15758
+    ("RuntimeError of Gemma4ReasoningParser when serving", "parser_does_not_fit"),
+    ("[Bug]: deepseek reasoning parser bug", "reasoning_not_separated"),
+    # vllm-project/vllm#1432
+    ("requests.exceptions.ConnectionError on our offline cluster", "no_network"),
+    # huggingface/trl#6797 and #3925
+    ("NCCL weight transfer deadlocks when the world size exceeds 2", "nccl"),
+    ("Always a timeout in init_communicator() of the trainer", "nccl"),
+    # unslothai/unsloth#1380
+    ("Key error on a 4bit dynamic quant", "weights_do_not_fit_the_class"),
+    # ray-project/ray#58960
+    ("Ray Serve is not compatible with the latest release of vllm", "build_does_not_match"),
+    # vllm-project/vllm#2136
+    ("KV cache is low, profiling does not see the remaining VRAM", "cache_smaller_than_expected"),
+    # vllm-project/vllm#42261
+    ("[Bug]: Frequent crashes with MTP enabled", "engine_died_serving"),
+    # pytorch/pytorch#137695
+    ("hipBLASLt crashes with TP 8 on MI300 (gfx942)", "rocm_fault"),
     # vllm-project/vllm#21336, #50011, #36651, #47548
     ("[Bug]: the server crashes when --enable-sleep-mode is on", "sleep_mode_failed"),
     ("[Bug]: wake_up kills the engine core on unified memory, sleep level 1 works", "sleep_mode_failed"),

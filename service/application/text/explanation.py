@@ -14,7 +14,7 @@ from service.explanation.explanation_types import (
     Explanation,
     Finding,
 )
-from service.explanation.wanted_lines import LINES
+from service.explanation.wanted_lines import BELOW, LINES
 from service.startup_log.log import LogReading, StartupLog
 
 ADDED: Final = {
@@ -209,7 +209,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     message = f"{ending.type}: {ending.message}" if ending.type else ending.message
     yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
     if ending.part:
-        yield f"  Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"
+        yield f"  {_where(ending)}"
     if ending.means:
         yield f"{_heading(ending)}: {ending.means}"
     if ending.basis == "plan":
@@ -227,13 +227,22 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
         yield "  The plan does not fail here: check what it assumes below."
 
 
+def _where(ending: Diagnosis) -> str:
+    """Return in which part a failure was raised, and what is not known of it."""
+    if ending.cause is None and ending.wanted == BELOW:
+        return f"It failed in {ending.part}; the error itself is below the end of this text."
+    return f"Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"
+
+
 def _heading(ending: Diagnosis) -> str:
     """Return what stands before the meaning of a failure: how surely it is known."""
     if ending.cause is None:
         return "In general"
     if ending.basis is CauseBasis.PARAPHRASED:
         return "Why, as far as these words tell"
-    return "Why, by where it was raised" if ending.basis is CauseBasis.ORIGIN else "Why"
+    if ending.basis is CauseBasis.ORIGIN:
+        return "Why, by where it was raised" if ending.part else "Why, as far as its class tells"
+    return "Why"
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:

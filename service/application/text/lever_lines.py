@@ -41,7 +41,7 @@ def lever_lines(levers: Sequence[Lever], best: Candidate, width: int) -> Iterato
     if surpassed:
         names = ", ".join(each.change for each in levers if each.change in surpassed)
         yield from indented(
-            f"give no more than a cache dtype above, and lose as much or more: {names}", width
+            f"no better than a cache dtype above (no more tokens, no less accuracy lost): {names}", width
         )
     yield from indented("--include levers --format json has all figures and sources.", width)
 
