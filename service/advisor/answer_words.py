@@ -26,8 +26,8 @@ def counts_of(plans: Sequence[GpuPlan], workload: Workload | None) -> Counts:
     )
 
 
-def reason_as_given(candidate: Candidate, request: PlanRequest) -> str:
-    """Return in words what the engine does with the flags as given, where no other values were tried.
+def reason_as_given(candidate: Candidate, request: PlanRequest) -> tuple[str, ...]:
+    """Return in sentences what the engine does with the flags as given, where no other values were tried.
 
     Quantized checkpoints of the model are named where a refused start asks for one.
     """
@@ -35,15 +35,13 @@ def reason_as_given(candidate: Candidate, request: PlanRequest) -> str:
     if candidate.verdict is Verdict.REFUSED:
         words = f"It does not start: {'' if error is None else error.detail or error.message}"
         if candidate.flags.quantization is None or not request.siblings:
-            return words
-        return f"{words} Quantized checkpoints: {named_with_sizes(request, request.siblings)}"
+            return (words,)
+        return (words, f"Quantized checkpoints: {named_with_sizes(request, request.siblings)}")
     doubt = " Whether it starts is uncertain." if candidate.verdict is Verdict.UNCERTAIN else ""
-    served = "".join(f" {words}" for words in (pooling_sentence(candidate),) if words)
+    served: list[str] = [pooling_sentence(candidate)]
     if workload is not None:
-        served += " ".join(
-            ("", workload_words(candidate, workload, request), *speed_sentences(candidate, workload))
-        )
-    return f"Planned as given; no other values were tried.{doubt}{served}"
+        served += (workload_words(candidate, workload, request), *speed_sentences(candidate, workload))
+    return (f"Planned as given; no other values were tried.{doubt}", *filter(None, served))
 
 
 def workload_words(candidate: Candidate, workload: Workload, request: PlanRequest) -> str:

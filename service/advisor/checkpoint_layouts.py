@@ -167,17 +167,14 @@ def runnable_siblings(request: PlanRequest, gpu: GpuType) -> Iterator[QuantizedS
 
 
 def named_with_sizes(request: PlanRequest, checkpoints: Iterable[str]) -> str:
-    """Return the ids of checkpoints with the sizes of their weights, and what is not bundled."""
+    """Return the ids of checkpoints with the sizes of their weights; a star marks those without a config."""
     ids = tuple(checkpoints)[:MOST_NAMED]
-    words = ", ".join(_sized(request, each) for each in ids)
-    missing = [each for each in ids if each in request.unbundled]
+    missing = request.unbundled.intersection(ids)
+    words = ", ".join(f"{_sized(request, each)}{'*' if each in missing else ''}" for each in ids)
     if not missing:
         return f"{words}."
-    sizes = "Sizes are calculated from the layout that the name stands for. " if "GiB" in words else ""
-    return (
-        f"{words}. {sizes}Configs that are not bundled: {', '.join(missing)}; plans of those need the "
-        "Hub, or their config.json (--config)."
-    )
+    size = "its size follows from its name, and " if "GiB" in words else ""
+    return f"{words}. *: not bundled; {size}a plan of it needs the Hub, or its config.json (--config)."
 
 
 def _sized(request: PlanRequest, model_id: str) -> str:

@@ -126,22 +126,26 @@ def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int
         gpu,
         best,
         candidates,
-        _with(_reason(candidates, asked, request, count), request, best, steps, gpu),
+        _with(_reasons(candidates, asked, request, count), request, best, steps, gpu),
         None if best is None else step_of(best, asked),
         count,
         levers(request, best, steps, gpu) if request.with_levers and best is not None else (),
     )
 
 
-def _reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None) -> str:
+def _reasons(
+    candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None
+) -> tuple[str, ...]:
     """Return why the best candidate is recommended; where it is the only one, what it does."""
     if len(candidates) == 1 and candidates[0].may_serve:
         return reason_as_given(candidates[0], request)
     return reason(candidates, asked, request, count)
 
 
-def _with(why: str, request: PlanRequest, best: Candidate | None, steps: CachedSteps, gpu: GpuType) -> str:
-    """Return a reason with what else could be done: a longer context, shared tokens, fewer GPUs."""
+def _with(
+    why: tuple[str, ...], request: PlanRequest, best: Candidate | None, steps: CachedSteps, gpu: GpuType
+) -> tuple[str, ...]:
+    """Return reasons with what else could be done: a longer context, shared tokens, fewer GPUs."""
     if best is None:
         return why
     more = (
@@ -149,7 +153,7 @@ def _with(why: str, request: PlanRequest, best: Candidate | None, steps: CachedS
         shared_tokens(request, best, steps, gpu),
         on_fewest_gpus(request, best, steps, gpu),
     )
-    return " ".join((why, *filter(None, more)))
+    return (*why, *filter(None, more))
 
 
 def _as_written(request: PlanRequest, candidate: Candidate) -> Candidate:

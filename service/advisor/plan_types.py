@@ -248,6 +248,9 @@ class Lever:
     requests of the maximum length."""
     weight_bytes: int | None = None
     """Of the checkpoint that it changes to; ``None`` where it changes to none."""
+    longest_context: int | None = None
+    """Tokens of the context that is sure to fit with the change, where that of the candidate was shortened to
+    fit and this one is longer."""
 
     @property
     def is_detail(self) -> bool:
@@ -262,14 +265,19 @@ class GpuPlan:
     gpu: GpuType
     recommended: Candidate | None
     candidates: tuple[Candidate, ...]
-    reason: str
-    """Why this candidate is recommended, or why none is."""
+    sentences: tuple[str, ...]
+    """Why this candidate is recommended, or why none is, then what else could be done: a thought each."""
     step: Step | None = None
     """The step of the order of advice that the recommended candidate takes; ``None`` where none is."""
     count: int | None = None
     """GPUs of this type that there are; ``None`` where that is not specified."""
     levers: tuple[Lever, ...] = ()
     """Single changes to the recommended candidate, in the order to try them; empty unless requested."""
+
+    @property
+    def reason(self) -> str:
+        """The sentences in one text."""
+        return " ".join(self.sentences)
 
     @property
     def verdict(self) -> Verdict:

@@ -30,10 +30,13 @@ SPOKEN_WITH_A_VOWEL = ("fp", "nv", "mx", "int", "octave", "ultra")
 """Beginnings of the names of dtypes that take the article "an"."""
 MOST_MESSAGE, MOST_IN_SURVEY = 240, 100
 """Characters of a refusal that are repeated: the whole of it stands with the refused candidate."""
+WEIGHED = "; with a workload (--prompt-tokens) the plan weighs that against what it loses"
 
 
-def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None) -> str:
-    """Return in words why the first candidate is recommended, or why none is."""
+def reason(
+    candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest, count: int | None
+) -> tuple[str, ...]:
+    """Return in sentences why the first candidate is recommended, or why none is."""
     best = candidates[0]
     if best.verdict is Verdict.REFUSED:
         near = nearest_refused(candidates) or best
@@ -41,14 +44,15 @@ def reason(candidates: tuple[Candidate, ...], asked: Asked, request: PlanRequest
         added = "" if method == request.serve.quantization else f" (nearest: with --quantization {method})"
         most = MOST_IN_SURVEY if request.is_survey else MOST_MESSAGE
         said = "" if error is None else shorten(error.detail or error.message, most, placeholder=" ...")
-        words = [f"No candidate starts{added}: {said}"]
-        return " ".join(words if request.is_survey else (*words, *_siblings(request)))
+        words = f"No candidate starts{added}: {said}"
+        return (words,) if request.is_survey else (words, *_siblings(request))
     if not best.may_serve:
-        return f"No candidate is recommended: {best.doubts[0]}"
-    words = [_purpose(best, asked)]
-    if not request.is_survey:
-        words += (*_capacity(best, asked), *_more(candidates, asked, request, count))
-    return " ".join(words)
+        return (f"No candidate is recommended: {best.doubts[0]}",)
+    purpose = _purpose(best, asked)
+    if request.is_survey:
+        return (purpose,)
+    first = " ".join((purpose, *_capacity(best, asked)))
+    return (first, *_more(candidates, asked, request, count))
 
 
 def _more(
@@ -96,7 +100,7 @@ def _purpose(best: Candidate, asked: Asked) -> str:
 def _fits(best: Candidate) -> str:
     """Return which length is the longest: with `auto` the engine chooses it from what it measures."""
     chosen = best.flags.max_model_len == AUTO_LENGTH
-    return "that is expected to fit" if chosen else "multiple of 1,024 that is sure to fit"
+    return "that is expected to fit" if chosen else "that is sure to fit, rounded down to a multiple of 1,024"
 
 
 def _capacity(best: Candidate, asked: Asked) -> Iterator[str]:
@@ -344,9 +348,13 @@ def _denser(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> I
         ):
             ratio = other.kv_cache.max_concurrency / cache.max_concurrency
             first = asked.workload is None and asked.objective is Objective.BALANCED
-            why = "; a workload would weigh it" if first else ""
+            why = WEIGHED if first else ""
             faster = ""
             if other.speed is not None and best.speed is not None:
                 faster = f" and give {compared(other.speed, best.speed)}"
-            yield f"{other.kv_cache_dtype} would hold {ratio:.2f} times as many{faster}{why}."
+            yield (
+                f"{_article(other.kv_cache_dtype).capitalize()} {other.kv_cache_dtype} cache "
+                f"(--kv-cache-dtype {other.kv_cache_dtype}) would hold {ratio:.2f} times as many "
+                f"requests{faster}{why}."
+            )
             return

@@ -29,11 +29,14 @@ def between(figure: Between) -> str:
     return f"{number(figure.middle)} ({number(figure.low)} to {number(figure.high)})"
 
 
-def speed_sentence(speed: Speed) -> str:
-    """Say how fast a start serves the workload, and what binds it."""
-    requests = "one request" if speed.running_requests == 1 else f"{speed.running_requests:,} requests"
+def speed_sentence(speed: Speed, wanted: int) -> str:
+    """Say how fast a start serves the workload, and what binds it; ``wanted``: requests of the workload."""
+    running = speed.running_requests
+    requests = "one request runs" if running == 1 else f"{running:,} requests run"
+    if running < wanted:
+        requests += " on average"
     return (
-        f"{between(speed.output_tokens_per_second)} output tokens per second for {requests} at once, "
+        f"{between(speed.output_tokens_per_second)} output tokens per second while {requests}, "
         f"{between(speed.tpot_ms)} ms a token; {speed.bound.value} bind{_ending(speed)} it ({speed.basis})."
     )
 
@@ -55,7 +58,7 @@ def cost_sentence(cost: Cost) -> str:
 def speed_sentences(candidate: Candidate, workload: Workload) -> Iterator[str]:
     """Yield what is known about the speed and the cost of a candidate, and whether it is fast enough."""
     if candidate.speed is not None:
-        yield speed_sentence(candidate.speed)
+        yield speed_sentence(candidate.speed, workload.concurrent_requests)
     if has_limits(workload):
         yield LIMIT_WORDS[meets(candidate, workload)]
     if candidate.cost is not None:

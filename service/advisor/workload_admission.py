@@ -143,8 +143,17 @@ def _needs(request: RequestAdmission, prompt: int, free: int) -> str:
     )
     return (
         f"A prompt of {prompt:,} tokens is admitted if {request.blocks:,} blocks are free ({groups}); "
-        f"an idle engine has {free:,}. The request holds up to {request.peak_prefill_blocks:,} blocks during "
-        f"prefill, {request.blocks_after_prefill:,} after prefill, and up to {request.peak_decode_blocks:,} "
+        f"an idle engine has {free:,}. {_held(request)}"
+    )
+
+
+def _held(request: RequestAdmission) -> str:
+    """Return the blocks that a request holds at most, and where that differs, in each part of its life."""
+    prefill, decode = request.peak_prefill_blocks, request.peak_decode_blocks
+    if prefill <= decode:
+        return f"The request holds at most {decode:,} blocks, at the end of its answer."
+    return (
+        f"The request holds at most {prefill:,} blocks, while its prompt is computed, and at most {decode:,} "
         "while its answer is generated."
     )
 

@@ -27,7 +27,7 @@ def _no_kernels(engine_config: EngineConfig) -> tuple[str, ...]:
     words = (
         f"The published builds of vLLM {engine_config.release} hold no kernels for compute capability "
         f"{engine_config.compute_capability} (CUDA error: no kernel image is available for execution on the "
-        "device): this holds for a build of one's own."
+        "device). It can start in a build that you compile for them, and the figures are of such a build."
     )
     return (words,)
 

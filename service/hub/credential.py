@@ -27,6 +27,13 @@ class Credential:
     owner: str = SHARED
 
     @property
+    def token_in(self) -> str:
+        """Where the token was given; empty without one."""
+        if self.token is None:
+            return ""
+        return "the header X-Hub-Token" if self.own else "HF_TOKEN"
+
+    @property
     def own(self) -> bool:
         """Whether a caller sent it; what is fetched with it is then shown to no other caller."""
         return self.owner != SHARED

@@ -93,7 +93,9 @@ class ModelNotFound(HubError):
     """
 
     def __init__(self, model_id: str, reason: str | None = None, *, named: bool = True) -> None:
-        reason = reason or f"the Hub has no model {model_id}, or this service has no access to it"
+        reason = (
+            reason or f"the Hub has no model {model_id}, or shows it to accounts with access alone (HF_TOKEN)"
+        )
         super().__init__(model_id, reason)
         self.named = named
 
@@ -126,14 +128,19 @@ class ModelGated(HubError):
         access_url: the page on which a user requests access.
     """
 
-    def __init__(self, model_id: str, access_url: str) -> None:
-        super().__init__(
-            model_id,
-            # `hide_secrets` passes over this text: no word that could be a token follows a name of one.
-            f"{model_id} is gated: request access at {access_url}, then give the token of an account with "
-            "access, in the variable HF_TOKEN or, over HTTP, in the header X-Hub-Token, or give the "
-            "config.json inline (--config FILE, `config`)",
-        )
+    def __init__(self, model_id: str, access_url: str, *, token_in: str = "") -> None:
+        # `hide_secrets` passes over this text: no word that could be a token follows a name of one.
+        if token_in:
+            words = (
+                f"{model_id} is gated, and a token was used ({token_in}) whose account has no access: ask "
+                f"for it at {access_url} with that account, or give the token of another"
+            )
+        else:
+            words = (
+                f"{model_id} is gated, and no token was given: ask for access at {access_url}, then give the "
+                "token of that account, in the variable HF_TOKEN or, over HTTP, in the header X-Hub-Token"
+            )
+        super().__init__(model_id, f"{words}; or give its config.json (--config FILE, `config`)")
         self.access_url = access_url
 
 

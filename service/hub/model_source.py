@@ -137,7 +137,7 @@ class ModelSource:
         if self._offline:
             raise ModelNotFound(
                 model_id,
-                f"this service works offline (HF_HUB_OFFLINE is set) and has no weights of {model_id}",
+                f"the Hub is not asked (HF_HUB_OFFLINE is set), and no weights of {model_id} are stored",
             )
         return await self._client.weights(model_id, revision, self._credential, file=file)
 
@@ -151,8 +151,9 @@ class ModelSource:
         if self._offline:
             raise ModelNotFound(
                 name.model_id,
-                f"this service works offline (HF_HUB_OFFLINE is set) and has no header of {name}; the "
-                "command line plans a GGUF file of its host: dryserve plan FILE.gguf --engine llama.cpp",
+                f"the Hub is not asked (HF_HUB_OFFLINE is set), and no header of {name} is stored. A file of "
+                "this host needs no Hub: dryserve plan FILE.gguf --engine llama.cpp, and for releases of "
+                "vLLM that load it dryserve plan FILE.gguf --config FILE",
             )
         return await self._client.gguf(name, revision, self._credential)
 
@@ -193,21 +194,19 @@ class ModelSource:
     def _bundled(self, model_id: str, revision: str | None) -> FetchedConfig:
         bundled = self._bundled_at(model_id, revision)
         if bundled is not None:
-            return replace(
-                bundled, note="this config is from the bundled snapshot: this service works offline"
-            )
+            return replace(bundled, note="this config is from the bundled snapshot: HF_HUB_OFFLINE is set")
         known = self._snapshot.get(model_id)
         if known is None or revision is None:
             raise ModelNotFound(
                 model_id,
-                f"this service works offline (HF_HUB_OFFLINE is set), and {model_id} is neither stored nor "
+                f"the Hub is not asked (HF_HUB_OFFLINE is set), and {model_id} is neither stored nor "
                 "bundled. Unset HF_HUB_OFFLINE; or store the model where the Hub can be reached (dryserve "
                 f"models pull {model_id}) or from a folder (dryserve models import FOLDER); or send its "
                 "config.json (`config`, --config FILE; of a draft `draft_config`, or a folder in "
                 "--speculative-config)",
             )
         taken_at = f"commit {known.revision}" if known.revision else "a commit that its source does not state"
-        reason = f"this service works offline and bundles {known.id} at {taken_at}, not at {revision}"
+        reason = f"HF_HUB_OFFLINE is set, and dryserve bundles {known.id} at {taken_at}, not at {revision}"
         raise RevisionNotFound(model_id, revision, reason)
 
     def _bundled_at(self, model_id: str, revision: str | None) -> FetchedConfig | None:

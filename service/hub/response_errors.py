@@ -36,24 +36,29 @@ _DISABLED: Final = "Access to this resource is disabled."
 _ERROR_HEADERS: Final = ("X-Error-Code", "X-Error-Message")
 
 
-def response_error(response: httpx2.Response, request: HubRequest, endpoint: str) -> HubError:
-    """Return the error for a response that is not a success, as huggingface_hub reads `X-Error-Code`."""
+def response_error(
+    response: httpx2.Response, request: HubRequest, endpoint: str, token_in: str = ""
+) -> HubError:
+    """Return the error for a response that is not a success, as huggingface_hub reads `X-Error-Code`.
+
+    `token_in`: where the token that was sent came from; empty where none was.
+    """
     # Imported here because the import is slow, and most responses are no errors.
     from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]  # noqa: PLC0415
 
     try:
         hf_raise_for_status(_without_body(response))
     except HfHubHTTPError as error:
-        return _named(error, request, endpoint) or _unnamed(response, request)
+        return _named(error, request, endpoint, token_in) or _unnamed(response, request)
     return _unnamed(response, request)
 
 
-def _named(error: HfHubHTTPError, request: HubRequest, endpoint: str) -> HubError | None:
+def _named(error: HfHubHTTPError, request: HubRequest, endpoint: str, token_in: str) -> HubError | None:
     model_id = request.model_id
     cause: HubError | None = None
     match error:
         case GatedRepoError():  # before its base class RepositoryNotFoundError
-            cause = ModelGated(model_id, f"{endpoint}/{model_id}")
+            cause = ModelGated(model_id, f"{endpoint}/{model_id}", token_in=token_in)
         case RevisionNotFoundError():
             cause = RevisionNotFound(model_id, request.revision)
         case RemoteEntryNotFoundError():

@@ -149,7 +149,7 @@ class Transfer:
                     return self._redirects.next(response, request, hop)
                 if credential.own and hop.trusted and token_refused(response):
                     raise HubTokenRefused(request.model_id)
-                return await self._read(response, request)
+                return await self._read(response, request, credential.token_in if hop.trusted else "")
         except httpx2.TimeoutException as error:
             self._record_failure(hop, request, error)
             raise HubTimedOut(request.model_id) from error
@@ -182,10 +182,10 @@ class Transfer:
         if wait is not None:
             self._breaker.record_used_up_quota(credential.owner, request.quota, wait)
 
-    async def _read(self, response: httpx2.Response, request: HubRequest) -> Download:
+    async def _read(self, response: httpx2.Response, request: HubRequest, token_in: str) -> Download:
         expected = httpx2.codes.OK if request.span is None else httpx2.codes.PARTIAL_CONTENT
         if response.status_code not in {httpx2.codes.OK, expected}:
-            raise response_error(response, request, self._endpoint)
+            raise response_error(response, request, self._endpoint, token_in)
         _check_form(response, request)
         body = await self._body(response, request)
         return Download(body, commit_or_none(response.headers.get(HUGGINGFACE_HEADER_X_REPO_COMMIT)))

@@ -253,7 +253,7 @@ def _memory_rows(bar: MemoryBar) -> Iterator[MemoryRow]:
             str(term.number), term.css, term.name, gib(each), interval(each), each.basis, each.source
         )
     late = bar.late_graphs
-    name = "CUDA graphs, after the cache"
+    name = "CUDA graphs, once captured"
     yield MemoryRow("6", "late", name, gib(late), interval(late), late.basis, late.source)
     for name, each in (("share of the engine", bar.requested), ("device", bar.total)):
         yield MemoryRow("", "", name, gib(each), interval(each), each.basis, each.source)

@@ -44,7 +44,9 @@ def test_what_is_not_bundled_is_said() -> None:
     names = ("org/Qwen3-32B-AWQ", "org/Qwen3-32B-FP8")
     some = replace(request, siblings=names, unbundled=frozenset(names[:1]))
 
-    assert "not bundled: org/Qwen3-32B-AWQ; " in named_with_sizes(some, names)
+    words = named_with_sizes(some, names)
+    assert re.search(r"org/Qwen3-32B-AWQ \([^)]+\)\*, org/Qwen3-32B-FP8 \([^)]+\)\. \*: not bundled", words)
+    assert words.count("AWQ") == 1
     assert "not bundled" not in named_with_sizes(replace(some, unbundled=frozenset()), names)
 
 

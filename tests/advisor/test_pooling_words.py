@@ -74,7 +74,7 @@ def _run(config: dict[str, Any], serve: ServeFlags) -> Candidate:
 
 
 def test_an_encoder_starts_without_a_cache_and_says_what_limits_its_requests() -> None:
-    text = render_plan(plan(_request(RERANKER, ServeFlags())))
+    text = " ".join(render_plan(plan(_request(RERANKER, ServeFlags()))).split())
     assert "no KV cache" in text
     assert "256 requests (max_num_seqs) and 8,194 tokens together" in text
     assert "KV cache size" not in text

@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import shlex
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ QUESTIONS = [
     "plan Qwen/Qwen3-32B --prompt-tokens 8000 --output-tokens 30000 --concurrent-requests 30",
     "check Qwen/Qwen3-235B-A22B-FP8 --max-model-len 131072",
     "check google/gemma-3-27b-it --sort memory",
+    "plan Qwen/Qwen3.6-35B-A3B --gpu h100-sxm-80gb --include levers",
+    "plan Qwen/Qwen2.5-VL-7B-Instruct --gpu l4",
+    "plan deepseek-ai/DeepSeek-V3.1 --gpu h200 --prompt-tokens 8k --output-tokens 1k --concurrent-requests 9",
+    "plan Qwen/Qwen3-8B --gpu l4,h100:2 --compare-engines vllm,llama.cpp,sglang,tensorrt-llm",
 ]
 
 
@@ -87,6 +92,37 @@ def test_no_number_is_parted_from_its_unit(
         and following.strip() and following.split()[0].rstrip(".,;:)") in units
     ]  # fmt: skip
     assert parted == []
+
+
+@pytest.mark.parametrize(
+    "question", [each for each in QUESTIONS if each.count("--gpu ") == 1 and "--compare" not in each]
+)
+def test_a_narrow_table_of_one_gpu_type_says_contexts_and_weights(
+    question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens of starts with other contexts, or with rounded weights, are not alike."""
+    lines = text(question, 80, monkeypatch)
+    titles = [line for line in lines if line.startswith("cache dtype ")]
+    assert all(" context " in title for title in titles)
+    at = lines.index(titles[0])
+    rows = list(takewhile(str.strip, lines[at + 2 :]))
+    quantized = any("--quantization" in line for line in lines if line.startswith("vllm serve"))
+    assert not quantized or " weights " in titles[0] or any("fp8 weights" in row for row in rows)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_thought_is_longer_than_a_few_lines(
+    question: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason, what is short, speed and price are lines of their own."""
+    found = text(question, width, monkeypatch)
+    start = next((at for at, line in enumerate(found) if line.startswith("vllm serve ")), None)
+    if start is None:
+        return
+    reasons = takewhile(lambda line: not line.startswith(("  !", "  log:")), found[start + 2 :])
+    thoughts = "\n".join(reasons).replace("\n    ", " ").split("\n")
+    assert max(each.count(". ") for each in thoughts) <= 4
 
 
 def test_what_goes_on_in_the_head_is_indented(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,11 +187,16 @@ def test_a_refusal_that_all_gpus_share_is_printed_once(monkeypatch: pytest.Monke
 def test_cache_dtypes_that_nobody_asked_for_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ada reads no FP4 cache, and MLA's formats are no formats of this model's attention."""
     lines = text("plan google/gemma-3-27b-it --gpu rtx-4090-24gb", 110, monkeypatch)
-    absent = " ".join(
-        lines[next(i for i, line in enumerate(lines) if line.startswith("Not for this model on this GPU")) :]
+    every_line = "\n".join(lines)
+    absent = re.search(
+        r"^(\d+) cache dtypes are not for this model on this GPU; --all lists them\.$",
+        every_line,
+        re.MULTILINE,
     )
 
-    assert all(dtype in absent for dtype in ("nvfp4", "fp8_ds_mla", "turboquant_k8v4"))
+    assert absent is not None
+    assert int(absent[1]) > 5
+    assert not any(dtype in every_line for dtype in ("nvfp4", "fp8_ds_mla", "turboquant_k8v4"))
     assert not any("AttentionSelectorConfig" in line for line in lines)
     every = text("plan google/gemma-3-27b-it --gpu rtx-4090-24gb --all", 110, monkeypatch)
     assert any("AttentionSelectorConfig" in line for line in every)
@@ -167,8 +208,23 @@ def test_words_that_differ_in_their_numbers_alone_are_whole_once(monkeypatch: py
 
     assert short.count(words) == 1
     assert every.count(words) > 5
+    same = [
+        part for part in short.split("Does not start, for the same reason: ")[1:] if part.startswith("TP 1")
+    ]
     for dtype in ("nvfp4", "turboquant_k8v4", "int4_per_token_head"):
-        assert f"TP 1: {dtype}: 0.86 GiB of cache are too few" in short
+        (words,) = [part for part in same if dtype in part.partition(" GiB ")[0]]
+        assert ": 0.86 GiB left for the cache are too few Fix: --max-model-len " in " ".join(words.split())
+
+
+def test_one_change_for_several_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of one recurrent state each are too few for 1,024 sequences with every cache dtype."""
+    lines = text("plan Qwen/Qwen3.6-35B-A3B --gpu h100", 110, monkeypatch)
+    assert sum("exceeds available Mamba cache blocks" in " ".join(pair) for pair in pairwise(lines)) <= 2
+    fixes = [line for line in lines if line.startswith("  Fix: --enforce-eager")]
+    assert len(fixes) == len(set(fixes)) <= 4
+    assert any(
+        re.fullmatch(r"  Fix: --enforce-eager: [\d,]+ to [\d,]+ tokens \(uncertain\)", line) for line in fixes
+    )
 
 
 def test_a_plan_names_quantized_checkpoints_with_their_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

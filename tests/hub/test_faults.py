@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
+from service.hub.credential import Credential, callers_own
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
@@ -24,6 +25,7 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.limits import TransferLimits
+from service.redaction import hide_secrets
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,
@@ -31,6 +33,7 @@ from tests.hub.fake_hub import (
     MODEL,
     TOKEN,
     EndlessBody,
+    FakeHub,
     hub_with_model,
     refused,
 )
@@ -96,6 +99,30 @@ async def test_a_gated_model_tells_how_to_get_access() -> None:
     assert isinstance(failure, ModelGated)
     assert failure.access_url == f"{ENDPOINT}/{MODEL}"
     assert failure.access_url in str(failure)
+    assert "a token was used (HF_TOKEN) whose account has no access" in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("token", "credential", "words"),
+    [
+        (None, None, "no token was given"),
+        (None, callers_own(TOKEN), "a token was used (the header X-Hub-Token)"),
+        (TOKEN, None, "a token was used (HF_TOKEN)"),
+    ],
+)
+async def test_a_gated_model_says_whether_a_token_was_used(
+    token: str | None, credential: Credential | None, words: str
+) -> None:
+    hub = FakeHub()
+
+    async def gate(_: httpx2.Request) -> httpx2.Response:
+        return refused(403 if token or credential else 401, "GatedRepo")
+
+    hub.faults[""] = gate
+    with pytest.raises(ModelGated) as raised:
+        await hub.client(token=token).fetch(MODEL, None, credential)
+    assert words in str(raised.value)
+    assert hide_secrets(str(raised.value)) == str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -250,9 +250,9 @@ TYPE_BY_ERROR: Final[Mapping[type[Exception], ProblemType]] = {
         "model-not-found",
         HTTPStatus.NOT_FOUND,
         "The model was not found",
-        "The Hub has no such model that this service may read, or the service works "
-        "offline and has no copy of "
-        "it. GET /models lists the bundled models; send the config.json of any other model in `config`.",
+        "The Hub has no such model that may be read with the token in use, or HF_HUB_OFFLINE is set and no "
+        "copy of it is stored. GET /models lists the bundled models; send the config.json of any other "
+        "model in `config`.",
     ),
     ConfigNotFound: ProblemType(
         "config-not-found",

@@ -1,7 +1,7 @@
 """Writes one candidate in full, and why others do not start."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -11,15 +11,19 @@ from service.advisor.refusal import Refusal
 from service.advisor.verdict import Verdict
 from service.application.text.in_short import in_short
 from service.application.text.layout import folded
-from service.application.text.words import change_words, indented, sizes, weights_words
+from service.application.text.words import change_words, indented, range_words, sizes, weights_words
+from service.engines.refusal import Stage
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.waste import Waste
 from service.memory.budget_types import Estimate, Evidence, MemoryBudget
-from service.units import gib_amount, gib_text
+from service.units import GIB, gib_amount, gib_text
 
 SHORTEST_IN_TEXT: Final = 1024
 """Tokens of the shortest requests that a text names; each further length is twice the one before."""
 NUMBERS: Final = re.compile(r"[\d.,]+", re.ASCII)
+IN_RESERVE: Final = "(they take what is reserved: no further term)"
+LEAST_NAMED: Final = GIB // 200
+"""Least bytes of a part that is named: fewer are none in two digits."""
 LONGEST_IN_TEXT: Final = 1 << 14
 """How many times the shortest the longest is."""
 
@@ -75,11 +79,13 @@ def memory_lines(memory: MemoryBudget, *, caches: bool = True) -> Iterator[str]:
         ("non-torch", memory.non_torch),
         ("CUDA graphs, reserved", memory.cuda_graphs),
         ("KV cache", memory.available_kv),
-        ("CUDA graphs, after the cache", memory.captured_graphs),
+        ("CUDA graphs, once captured", memory.captured_graphs),
     )
     yield "  memory of one rank in GiB:"
     shown = terms if caches else encoder
     yield from (f"    {name:<28}{_estimate_words(estimate)}" for name, estimate in shown)
+    if caches and memory.cuda_graphs.bytes and memory.captured_graphs.bytes:
+        yield f"    {IN_RESERVE}"
 
 
 def _estimate_words(estimate: Estimate) -> str:
@@ -99,11 +105,17 @@ def _evidence_words(evidence: Evidence | None) -> str:
 
 
 def _waste_lines(waste: Waste, width: int) -> Iterator[str]:
-    yield from indented(
-        f"a request of the maximum length takes {gib_text(waste.taken_bytes)} GiB of a rank, "
-        f"{gib_text(waste.ideal_bytes)} GiB at best ({waste.percent:.1f} % wasted)",
-        width,
-    )
+    parts = {
+        "its tokens and states": waste.ideal_bytes,
+        "tokens outside the window, earlier states": sum(each.reserve_bytes for each in waste.groups),
+        "partly filled blocks": sum(each.rounding_bytes for each in waste.groups),
+        "padding of pages": sum(each.padding_bytes for each in waste.groups),
+        "room for more layers than a group has": sum(each.idle_bytes for each in waste.groups),
+    }
+    named = [f"{gib_text(size)} {name}" for name, size in parts.items() if size >= LEAST_NAMED]
+    of_which = f": {', '.join(named)}" if len(named) > 1 else ""
+    taken = gib_text(waste.taken_bytes)
+    yield from indented(f"a request of the maximum length takes {taken} GiB of a rank{of_which}", width)
 
 
 def curve_lines(best: Candidate) -> Iterator[str]:
@@ -122,26 +134,69 @@ def curve_lines(best: Candidate) -> Iterator[str]:
 def refusal_lines(candidates: Iterable[Candidate], width: int, *, every: bool = False) -> Iterator[str]:
     """Yield in the engine's own words why candidates do not start, or might not, each reason once.
 
-    Words that differ from earlier ones in their numbers alone are said in short, unless ``every`` is set.
+    Words that differ from earlier ones in their numbers alone are left out, unless ``every`` is set: of such
+    candidates stand the figure that decides, and what gets past the refusal.
     """
     reasons: dict[tuple[str, ...], list[Candidate]] = {}
     for candidate in candidates:
         if candidate.error is not None:
             key = (candidate.verdict, *refused_lines(candidate.error, width))
             reasons.setdefault(key, []).append(candidate)
-    kinds = set()
+    kinds: dict[str, list[list[Candidate]]] = {}
     for (verdict, *words), refused in reasons.items():
-        doubt = "Does not" if verdict == Verdict.REFUSED else "Might not"
-        start, error = f"{doubt} start: {_names(refused)}", refused[0].error
-        kind = "" if error is None else NUMBERS.sub("", error.message)
-        if error is None or every or kind not in kinds:
-            kinds.add(kind)
-            yield ""
-            yield from folded(start, width, deeper="  ")
-            yield from words
-        else:
-            yield from folded(f"{start}: {in_short(refused[0])}", width, deeper="  ")
-            yield from refusal_remedies(error, width)
+        kind = _kind(refused[0].error)
+        if not every and kind in kinds:
+            kinds[kind].append(refused)
+            continue
+        kinds.setdefault(kind, [])
+        yield ""
+        yield from folded(f"{_doubted(verdict)} start: {_names(refused)}", width, deeper="  ")
+        yield from words
+    others = [each for alike in kinds.values() for each in alike]
+    if others:
+        yield ""
+    for alike in _alike(others):
+        yield from _in_short_lines(alike, width)
+
+
+def _doubted(verdict: str) -> str:
+    return "Does not" if verdict == Verdict.REFUSED else "Might not"
+
+
+def _kind(error: Refusal | None) -> str:
+    """Return what refusals have in common that differ in their numbers alone."""
+    return "" if error is None else NUMBERS.sub("", error.message)
+
+
+def _short(candidate: Candidate) -> str:
+    """Return the figure that decides; words of the engine that stand above are not repeated."""
+    error = candidate.error
+    return in_short(candidate) if error is None or error.stage is Stage.MEMORY else ""
+
+
+def _alike(refused: Iterable[list[Candidate]]) -> list[list[list[Candidate]]]:
+    """Put groups of refused candidates together of which the same is said, figures of fixes aside."""
+    found: dict[tuple[object, ...], list[list[Candidate]]] = {}
+    for each in refused:
+        error = each[0].error
+        fixes = () if error is None else tuple((fix.change, fix.verdict) for fix in error.fixes)
+        notes = () if error is None else error.notes
+        key = (each[0].verdict, _kind(error), _short(each[0]), fixes, notes)
+        found.setdefault(key, []).append(each)
+    return list(found.values())
+
+
+def _in_short_lines(alike: Sequence[Sequence[Candidate]], width: int) -> Iterator[str]:
+    """Yield refused candidates whose words stand above: their names, what is short, and what helps."""
+    first = alike[0][0]
+    names, short = _names(each for refused in alike for each in refused), _short(first)
+    words = f"{_doubted(first.verdict)} start, for the same reason: {names}{f': {short}' if short else ''}"
+    yield from folded(words, width, deeper="  ")
+    errors = [each[0].error for each in alike]
+    for fixes in zip(*(error.fixes for error in errors if error is not None), strict=True):
+        yield from indented(f"Fix: {range_words(fixes)}", width)
+    for note in () if first.error is None else first.error.notes:
+        yield from indented(note, width)
 
 
 def refused_lines(error: Refusal, width: int) -> Iterator[str]:

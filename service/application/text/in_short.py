@@ -29,11 +29,11 @@ def _short_of_memory(candidate: Candidate, memory: MemoryBudget) -> str:
     if memory.weights.low > memory.total.high:
         return f"{gib_text(memory.weights.bytes)} GiB of weights on one GPU"
     if error is not None and available.bytes < 0:
-        return f"{gib_text(-available.bytes)} GiB too little"
+        return f"{gib_text(-available.bytes)} GiB too little before any cache"
     if error is not None:
-        return f"{gib_text(available.bytes)} GiB of cache are too few"
+        return f"{gib_text(available.bytes)} GiB left for the cache are too few"
     if available.low != available.high:
-        return f"{gib_amount(available.low)} to {gib_amount(available.high)} GiB of cache"
+        return f"{gib_amount(available.low)} to {gib_amount(available.high)} GiB left for the cache"
     return _doubt(candidate.doubts)
 
 

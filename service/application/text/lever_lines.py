@@ -41,7 +41,7 @@ def lever_lines(levers: Sequence[Lever], best: Candidate, width: int) -> Iterato
     if surpassed:
         names = ", ".join(each.change for each in levers if each.change in surpassed)
         yield from indented(
-            f"give no more than a cache dtype above, and lose as much or more: {names}", width
+            f"no better than a cache dtype above (no more tokens, no less accuracy lost): {names}", width
         )
     yield from indented("--include levers --format json has all figures and sources.", width)
 
@@ -67,6 +67,8 @@ def _gain_words(lever: Lever, best: Candidate) -> str:
         completed = lever.completed_without_preemption
         now = admission.completed_without_preemption + completed
         words = [f"{tokens:,} tokens", f"{now:,} requests without preemption ({completed:+,})"]
+    if lever.longest_context is not None:
+        words.append(f"or a context of {lever.longest_context:,}")
     return ", ".join(words)
 
 

@@ -12,7 +12,7 @@ from service.advisor.verdict import Verdict
 from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell
-from service.application.text.comparison import comparison_lines
+from service.application.text.comparison import UNCHANGED, comparison_lines
 from service.application.text.details import (
     cache_lines,
     candidate_lines,
@@ -46,18 +46,19 @@ MOST_ROWS: Final = 12
 
 COLUMNS: Final = (
     Column("cache dtype", left=True),
+    Column("weights", left=True, spare=1, said="{} weights"),
     Column("TP"),
     Column("PP"),
     Column("DP"),
     Column("EP"),
     Column("verdict", left=True),
-    Column("context", spare=3, said="{} tokens of context"),
+    Column("context"),
     Column("tokens"),
     Column("concurrency"),
-    Column("tok/s", spare=3),
-    Column("ms/token", spare=4),
-    Column("block", spare=2),
-    Column("KV GiB", spare=1),
+    Column("tok/s", spare=4),
+    Column("ms/token", spare=5),
+    Column("block", spare=3),
+    Column("KV GiB", spare=2),
 )
 
 
@@ -82,7 +83,8 @@ def _heading(plan: Plan, width: int) -> Iterator[str]:
     patches = f" with {', '.join(engine.patches)}" if engine.patches else ""
     revision = f" at {model.revision[:12]}" if model.revision else ""
     name = " ".join(printable(model.id).split())
-    yield f"{name}{revision} ({model.source}) on vLLM {engine.version}{patches}"
+    words = f"{name}{revision} ({model.source}) on vLLM {engine.version}{patches}"
+    yield from folded(words, width, deeper="  ")
     yield from folded(
         f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}",
         width,
@@ -137,7 +139,8 @@ def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
     yield ""
     yield best.command if best.command.isprintable() else for_shell(best.command)
     yield ""
-    yield from indented(plan.reason, width)
+    for sentence in plan.sentences:
+        yield from indented(sentence, width)
     yield from candidate_lines(best, width)
 
 
@@ -146,7 +149,8 @@ def _not_recommended(plan: GpuPlan, width: int) -> Iterator[str]:
     near = nearest_refused(plan.candidates)
     yield ""
     if near is None or near.error is None:
-        yield from indented(plan.reason, width, indent="")
+        for sentence in plan.sentences:
+            yield from folded(sentence, width, deeper="  ")
         return
     nearest = "Nearest to a start" if len(plan.candidates) > 1 else "Does not start"
     yield from folded(f"{nearest}: {start_words(near)}", width, deeper="  ")
@@ -171,7 +175,7 @@ def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
     shown = merged if options.every else merged[:MOST_ROWS]
     if shown:
         yield ""
-        yield from drawn(COLUMNS, [_row(alike) for alike in shown], options.width)
+        yield from drawn(COLUMNS, _without_equal([_row(alike) for alike in shown]), options.width)
     if len(shown) < len(merged):
         yield f"{len(merged) - len(shown)} more start or may start{options.more}."
     absent = () if options.every else _absent(plan)
@@ -179,9 +183,10 @@ def _others(plan: GpuPlan, options: TextOptions) -> Iterator[str]:
     if absent or layouts:
         yield ""
     if absent:
-        yield from indented(f"Not for this model on this GPU: {', '.join(absent)}.", options.width, indent="")
+        count = "1 cache dtype is" if len(absent) == 1 else f"{len(absent)} cache dtypes are"
+        yield from folded(f"{count} not for this model on this GPU{options.more}.", options.width)
     for words, names in _by_words(layouts).items():
-        yield from indented(f"Not with {', '.join(names)}: {words}.", options.width, indent="")
+        yield from folded(f"Not with {', '.join(names)}: {words}.", options.width, deeper="  ")
     near = nearest_refused(plan.candidates)
     explained = None if near is None else near.error
     rest = [
@@ -251,9 +256,9 @@ def _row(alike: Sequence[Candidate]) -> dict[str, str]:
     candidate = alike[0]
     cache, memory, speed = candidate.kv_cache, candidate.memory, candidate.speed
     names = [dtype_words(candidate)] if len(alike) == 1 else [each.kv_cache_dtype for each in alike]
-    names += filter(None, [weights_words(candidate)])
     return {
         "cache dtype": ", ".join(names),
+        "weights": weights_words(candidate).removesuffix(" weights") or UNCHANGED,
         "TP": str(candidate.tensor_parallel_size),
         "PP": str(candidate.pipeline_parallel_size),
         "DP": str(candidate.data_parallel_size),
@@ -267,6 +272,13 @@ def _row(alike: Sequence[Candidate]) -> dict[str, str]:
         "block": "-" if candidate.caches_nothing else str(candidate.block_size or "-"),
         "KV GiB": gib_text(memory.available_kv.bytes) if memory and not candidate.caches_nothing else "-",
     }
+
+
+def _without_equal(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return rows without pipeline and data parallel sizes, and weights, that are the usual ones in all."""
+    usual = {"PP": "1", "DP": "1", "weights": UNCHANGED}
+    equal = [name for name, value in usual.items() if all(row[name] == value for row in rows)]
+    return [{**row, **dict.fromkeys(equal, "")} for row in rows]
 
 
 def _merged(candidates: Iterable[Candidate]) -> list[list[Candidate]]:

@@ -1,6 +1,6 @@
 """Words that every text for people shares: verdicts, GPUs, cache dtypes, fixes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from service.advisor.plan_types import Candidate
@@ -70,7 +70,11 @@ def _context(candidate: Candidate) -> str:
         return ""
     if length > 0:
         return f"context {length:,}"
-    return "" if cache is None else f"context {cache.max_model_len:,} (auto)"
+    if cache is None:
+        return ""
+    low, high = cache.max_model_len_low, cache.max_model_len_high
+    span = "" if low is None or high is None or low == high else f", {low:,} to {high:,}"
+    return f"context {cache.max_model_len:,} (auto{span})"
 
 
 def figures(candidate: Candidate) -> str:
@@ -91,6 +95,18 @@ def change_words(fix: Fix) -> str:
     if OBJECT in fix.change:
         return f"{gain.removeprefix(': ')}{doubt} with {fix.change}"
     return f"{fix.change}{gain}{doubt}"
+
+
+def range_words(fixes: Sequence[Fix]) -> str:
+    """Return one change with what it gives several: ``--enforce-eager: 330,614 to 777,392 tokens``."""
+    first, found = fixes[0], sorted(fix.tokens for fix in fixes if fix.tokens is not None)
+    if not found or found[0] == found[-1]:
+        return change_words(first)
+    doubt = "" if first.verdict is Verdict.STARTS else f" ({verdict_words(first.verdict)})"
+    gain = f"{found[0]:,} to {found[-1]:,} tokens"
+    if OBJECT in first.change:
+        return f"{gain}{doubt} with {first.change}"
+    return f"{first.change}: {gain}{doubt}"
 
 
 def indented(text: str, width: int, indent: str = "  ") -> Iterator[str]:
