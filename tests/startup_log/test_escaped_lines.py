@@ -10,9 +10,9 @@ from service.startup_log.lines import read_lines
 from service.startup_log.log import read_log
 
 LOG = (
-    "\x1b[1;36m(EngineCore pid=1)\x1b[0;0m ERROR 05-14 09:10:07 [a.py:936] Traceback (most recent call last):\n"
-    '(EngineCore_DP0 pid=1) ERROR 05-14 09:10:07 [core.py:936]   File "/x/vllm/v1/gpu.py", line 1, in init\n'
-    "(EngineCore_DP0 pid=1) ERROR 05-14 09:10:07 [core.py:936] ValueError: Free memory on device (3.22/4.0 GiB) "
+    "\x1b[1;36m(EngineCore pid=1)\x1b[0;0m ERROR 05-14 09:10:07 [a.py:9] Traceback (most recent call last):\n"
+    '(EngineCore pid=1) ERROR 05-14 09:10:07 [a.py:9]   File "/x/vllm/v1/gpu.py", line 1, in init\n'
+    "(EngineCore pid=1) ERROR 05-14 09:10:07 [a.py:9] ValueError: Free memory on device (3.22/4.0 GiB) "
     "on startup is less than desired GPU memory utilization (0.9, 3.6 GiB).\n"
     "(APIServer pid=1) RuntimeError: Engine core initialization failed."
 )
