@@ -26,6 +26,7 @@ from service.advisor.plan_types import Candidate
 from service.advisor.workload_admission import with_admission
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import Backends
+from service.changed import in_little_room
 from service.checkpoints import checkpoint
 from service.engine_config.model_dtype import check_supported
 from service.engine_config.parallel_checks import count_refusal, slice_refusal
@@ -113,7 +114,8 @@ def start_engine(flags: ServeFlags, gpu: GpuType, steps: EngineSteps) -> Started
     check_quantized_online(configuration.architecture, configuration.engine_config, flags)
     backends = steps.build_model(configuration)
     sizing = steps.lay_out(configuration, backends)
-    start = Start(configuration.architecture, configuration.engine_config, backends, sizing.layout)
+    engine_config = in_little_room(configuration.engine_config)  # copied for each length
+    start = Start(configuration.architecture, engine_config, backends, sizing.layout)
     return StartedEngine.of(flags, start, sizing)
 
 

@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Hashable
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from service.engines.refusal import EngineRefusal
 
 Result = TypeVar("Result")
+Stored: TypeAlias = dict[Hashable, Result | EngineRefusal]
 
 
 class Memo(Generic[Result]):
     """Results of one step by what they depend on. A refusal is a result too."""
 
-    def __init__(self, most: int | None = None) -> None:
-        """Store ``most`` results at most: the next one takes the place of all."""
-        self._most = most
-        self._stored: dict[Hashable, Result | EngineRefusal] = {}
+    def __init__(self) -> None:
+        self._stored: Stored[Result] = {}
 
     def __len__(self) -> int:
         """Return the number of results."""
@@ -28,7 +27,7 @@ class Memo(Generic[Result]):
 
     def get(self, key: Hashable) -> Result | None:
         """Return the result stored for a key; ``None`` if there is none, or if it is a refusal."""
-        found = self._stored.get(key)
+        found = self._find(key)
         return None if isinstance(found, EngineRefusal) else found
 
     def of(self, key: Hashable, calculate: Callable[[], Result]) -> Result:
@@ -39,18 +38,61 @@ class Memo(Generic[Result]):
         Raises:
             EngineRefusal: this is the result.
         """
-        found = self._stored.get(key)
+        found = self._find(key)
         if found is None:
             try:
                 found = calculate()
             except EngineRefusal as refusal:
                 found = refusal
-            if self._most is not None and len(self._stored) >= self._most:
-                self._stored.clear()
-            found = self._stored.setdefault(key, found)
+            found = self._store(key, found)
         if isinstance(found, EngineRefusal):
             raise found.with_traceback(None)
         return found
+
+    def _find(self, key: Hashable) -> Result | EngineRefusal | None:
+        return self._stored.get(key)
+
+    def _store(self, key: Hashable, result: Result | EngineRefusal) -> Result | EngineRefusal:
+        return self._stored.setdefault(key, result)
+
+
+class LastResults(Memo[Result]):
+    """The results that were asked for last: at least half of ``most``, and ``most`` at most.
+
+    Results that are asked for go to the newer half; when that is full, it takes the place of the older one.
+    Threads use it at once without a lock: an ``OrderedDict`` breaks where keys are compared by Python.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Store ``most`` results at most."""
+        super().__init__()
+        self._half = most // 2
+        self._older: Stored[Result] = {}
+
+    def __len__(self) -> int:
+        """Return the number of results."""
+        return len(self._both)
+
+    @property
+    def _both(self) -> Stored[Result]:
+        return {**self._older, **self._stored}
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """All results that are no refusals."""
+        return tuple(each for each in self._both.values() if not isinstance(each, EngineRefusal))
+
+    def _find(self, key: Hashable) -> Result | EngineRefusal | None:
+        found = self._stored.get(key)
+        if found is not None:
+            return found
+        older = self._older.get(key)
+        return None if older is None else self._store(key, older)
+
+    def _store(self, key: Hashable, result: Result | EngineRefusal) -> Result | EngineRefusal:
+        if len(self._stored) >= self._half:
+            self._stored, self._older = {}, self._stored
+        return super()._store(key, result)
 
 
 class Numbers:

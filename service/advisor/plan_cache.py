@@ -20,7 +20,8 @@ from service.advisor.dry_run import bare_run, candidate_of, start_or_failure
 from service.advisor.engine_start import before_backends, build_model, read_by_release
 from service.advisor.engine_steps import UNMODELLED, BareRun, Configuration, FailedStart, StartedEngine
 from service.advisor.grid import GridOfLength
-from service.advisor.memo import Memo, Numbers
+from service.advisor.lengths_asked_for import LengthsAskedFor
+from service.advisor.memo import LastResults, Memo, Numbers
 from service.advisor.outcome import is_sure_to_fit
 from service.advisor.plan_request import Model
 from service.advisor.plan_types import Candidate
@@ -74,16 +75,12 @@ SIZES: Final = frozenset(
 """Fields of an ``EngineConfig`` that are read once the cache is laid out: neither backends nor a layout read
 them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
 CHANGED_MODELS: Final = 2
-"""Changed models whose steps are stored: the next one takes the place of all. One is the model with 4-bit
-weights, of which every refusal for want of memory speaks."""
+"""Changed models whose steps are stored. One is the model with 4-bit weights, of which every refusal for want
+of memory speaks."""
 LENGTHS: Final = 16
 """Lengths of which the limits of a start are stored."""
-CANDIDATES: Final = 4_000
-"""The last candidates that are stored: of most models no more start on all GPU types."""
-ROUNDS: Final = 80
-"""The last rounds that are stored: a question for all GPU types has one of each."""
-RECENT_STARTS: Final = 2_000
-"""The last starts that are stored by their flags: a question for all GPU types has up to 1,300 of them."""
+ROUNDS: Final = 160
+"""The last rounds that are stored: a question for all GPU types has one of each, which are 71."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,13 +95,14 @@ class MemoryTaken:
 class CachedSteps:
     """``EngineSteps`` that look up a result before they calculate it."""
 
-    def __init__(self, model: Model, rules: EngineRules) -> None:
+    def __init__(self, model: Model, rules: EngineRules, lengths: LengthsAskedFor | None = None) -> None:
         self.model, self.rules = model, rules
+        self._lengths = lengths or LengthsAskedFor()
+        self._own = object()
         self._others: dict[EngineRules, CachedSteps] = {}
-        self._of_models = Memo[CachedSteps](most=CHANGED_MODELS)
+        self._of_models = LastResults[CachedSteps](CHANGED_MODELS)
         self._numbers = Numbers()
         self._devices = Memo[int]()
-        self._started = Memo[StartedEngine | FailedStart](most=RECENT_STARTS)
         self._starts_of_lengths = Memo[StartedEngine | FailedStart]()
         self._of_any_length = Memo[StartOfAnyLength]()
         self._limits = Memo[Callable[[int | None], RequestLimits]]()
@@ -121,8 +119,8 @@ class CachedSteps:
         self._taken_by = Memo[MemoryTaken]()
         self._on_device = Memo[MemoryBudget]()
         self._budgets = Memo[MemoryBudget]()
-        self._candidates = Memo[Candidate](most=CANDIDATES)
-        self._rounds = Memo[Round](most=ROUNDS)
+        self._candidates = Memo[Candidate]()
+        self._rounds = LastResults[Round](ROUNDS)
 
     @property
     def size(self) -> int:
@@ -137,15 +135,16 @@ class CachedSteps:
         if rules is self.rules:
             return self
         found = self._others.get(rules)
-        return found or self._others.setdefault(rules, CachedSteps(self.model, rules))
+        return found or self._others.setdefault(rules, CachedSteps(self.model, rules, self._lengths))
 
     def of(self, model: Model) -> "CachedSteps":
         """Return the steps of a changed model under the same rules, which notes try."""
-        return self._of_models.of(model, lambda: CachedSteps(model, self.rules))
+        return self._of_models.of(model, lambda: CachedSteps(model, self.rules, self._lengths))
 
     def start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return the start, shared by all GPU types with equal compute capability and default batch."""
-        return self._started.of((flags, self._device(gpu)), lambda: self._start(flags, gpu))
+        key = (self._own, flags, self._device(gpu))
+        return self._lengths.starts.of(key, lambda: self._start(flags, gpu))
 
     def _start(self, flags: ServeFlags, gpu: GpuType) -> StartedEngine | FailedStart:
         """Return a start, made of one with another length where they differ in that alone."""
@@ -288,11 +287,14 @@ class CachedSteps:
         sure = is_sure_to_fit(started, budget)
         if sure and found is not None:
             return of_length(found, started.flags, started.start, started.sizing)
-        length = () if sure else (started.flags.max_model_len,)
-        return self._candidates.of(
-            (started.but_length, budget, *length),
-            lambda: candidate_of(self.model, self.rules, started, budget),
-        )
+
+        def calculate() -> Candidate:
+            return candidate_of(self.model, self.rules, started, budget)
+
+        if sure:
+            return self._candidates.of((started.but_length, budget), calculate)
+        key = (started.but_length, budget, started.flags.max_model_len)
+        return self._lengths.candidates.of(key, calculate)
 
     def runs(self, asked: GridOfLength, gpu: GpuType, free_memory_bytes: int | None) -> Iterable[BareRun]:
         """Return the runs of a grid, which follow from those of another length where there are any."""
@@ -381,16 +383,17 @@ class PlanCache:
         self._most, self._results = models, results
         self._stored: OrderedDict[tuple[Model, str], CachedSteps] = OrderedDict()
         self._lock = Lock()
+        self._lengths = LengthsAskedFor()
 
     def steps(self, model: Model, rules: EngineRules) -> CachedSteps:
         """Return the steps of a model under the rules of a release, or new ones for rules with patches."""
         if rules is not rules_for(rules.release):
-            return CachedSteps(model, rules)
+            return CachedSteps(model, rules, self._lengths)
         key = (model, str(rules.release))
         with self._lock:
             steps = self._stored.pop(key, None)
             if steps is None or steps.size > self._results:
-                steps = CachedSteps(model, rules)
+                steps = CachedSteps(model, rules, self._lengths)
             self._stored[key] = steps
             if len(self._stored) > self._most:
                 self._stored.popitem(last=False)

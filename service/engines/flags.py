@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from service.changed import changed, of_fields
+from service.changed import StoresChanges, changed, of_fields
 from service.engines.json_object import JsonObject
 from service.engines.speculative_config import SpeculativeConfig
 
@@ -19,8 +19,8 @@ KEYS_OF: Final[Mapping[str, str]] = {
 """Fields of ``ServeFlags`` that are keys of a JSON argument, with the argument that each belongs to."""
 
 
-@dataclass(frozen=True)
-class ServeFlags:
+@dataclass(frozen=True, eq=False)
+class ServeFlags(StoresChanges):
     """Flags by the engine's own names; ``None`` leaves the choice to the release.
 
     ``kv_cache_memory_bytes`` is, as in the engine, bytes per rank that replace the memory estimate.
@@ -150,6 +150,14 @@ class ServeFlags:
     """Replaces the config's key of the same name."""
     environment: tuple[tuple[str, str], ...] = ()
     """Environment variables by name, in order."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, ServeFlags):
+            return NotImplemented
+        same_length = self.max_model_len == other.max_model_len
+        return same_length and vars(self.but_length) == vars(other.but_length)
 
     def __hash__(self) -> int:
         # Shared work is found by flags: what tells most candidates apart does, at a tenth of the time.

@@ -1,6 +1,6 @@
 """A changed copy is what the standard library's is."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -71,3 +71,28 @@ def test_the_original_stays_as_it_was() -> None:
     other = changed(given, max_model_len=2)
     assert (given.max_model_len, other.max_model_len) == (1, 2)
     assert given == ServeFlags(max_model_len=1)
+
+
+def test_values_that_store_changes_are_those_of_any_dataclass() -> None:
+    random = Random(20261124)
+    names = [each.name for each in fields(ServeFlags)]
+    defaults = {each.name: each.default for each in fields(ServeFlags)}
+    made = []
+    for _ in range(200):
+        given: dict[str, Any] = {
+            name: random.choice((defaults[name], 7, "auto")) for name in random.sample(names, 3)
+        }
+        flags, expected = ServeFlags(**given), {**defaults, **given}
+        assert asdict(flags) == expected
+        made.append((flags, expected))
+    for flags, expected in made:
+        for other, wanted in made:
+            assert (flags == other) is (expected == wanted)
+            assert flags != other or hash(flags) == hash(other)
+            length = replace(other, max_model_len=flags.max_model_len)
+            assert (flags == other.of_length(flags.max_model_len)) is (flags == length)
+
+
+def test_a_default_is_told_from_a_value_that_is_printed_otherwise() -> None:
+    assert changed(ServeFlags(), cpu_offload_gb=0).cpu_offload_gb.__class__ is int
+    assert changed(ServeFlags(cpu_offload_gb=1.0), cpu_offload_gb=0.0) == ServeFlags()

@@ -11,8 +11,9 @@ from service.advisor.dry_run import PlainSteps, dry_run, dry_start
 from service.advisor.engine_start import build_model, resolved
 from service.advisor.engine_steps import UNMODELLED, StartedEngine
 from service.advisor.four_bit_checkpoint import four_bit_model
+from service.advisor.lengths_asked_for import RECENT_STARTS
 from service.advisor.plan import plan
-from service.advisor.plan_cache import CHANGED_MODELS, RECENT_STARTS, SIZES, CachedSteps, PlanCache
+from service.advisor.plan_cache import CHANGED_MODELS, SIZES, CachedSteps, PlanCache
 from service.advisor.plan_request import (
     EngineChoice,
     Model,
