@@ -1,12 +1,13 @@
 """Levers: single changes to a candidate, with gain and cost, each found by a dry run, in the order to try."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.advisor.checkpoint_layouts import WeightQuality, online_quality
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
+from service.advisor.fix_attempt import LENGTH_STEP, longest_length, sure
 from service.advisor.lever_changes import LeverChange, changes_of
 from service.advisor.lever_costs import (
     CHECKPOINT_COST,
@@ -23,10 +24,11 @@ from service.advisor.lever_costs import (
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate, Lever
 from service.advisor.runtime_headroom import little_room_for_steps
-from service.advisor.steps_of_advice import uses_fallback
+from service.advisor.steps_of_advice import length_of, uses_fallback
 from service.advisor.verdict import Verdict
 from service.engine_config.cache_dtype import canonical
 from service.engines.cache_quality import CacheQuality, Published
+from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
 from service.gpus.gpu_type import GpuType
 
@@ -106,29 +108,60 @@ def _order(lever: Lever, length: int) -> tuple[float, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """A start with a change, and what it is planned with."""
+
+    request: PlanRequest
+    flags: ServeFlags
+    steps: EngineSteps
+
+    def run(self, gpu: GpuType) -> Candidate:
+        return dry_run(self.request, self.flags, self.steps.rules, gpu, self.steps)
+
+
 def _lever(
     change: LeverChange, request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType
 ) -> Lever | None:
-    flags, rules = best.flags, steps.rules
-    if change.checkpoint is not None:
-        model = change.checkpoint.model
-        flags = replace(flags, quantization=None)
-        after = dry_run(replace(request, model=model), flags, rules, gpu, steps.of(model))
-        return _effect(change, request, best, after)
-    if change.flag is not None:
-        flags = replace(best.flags, **{change.flag: change.value})
-    elif change.patch is not None:
-        rules = with_patch(rules, change.patch)
-    else:
-        rules = rules_for(RELEASES[-1], request.engine.patches)
+    changed = _changed(change, request, best, steps)
     try:
-        check_flags(flags, rules.release)
+        check_flags(changed.flags, changed.steps.rules.release)
     except UnavailableFlag:
         return None
-    after = dry_run(request, flags, rules, gpu, steps.under(rules))
+    after = changed.run(gpu)
     if change.flag == "kv_cache_dtype" and after.start is not None and after.start.names_other_floats:
         return None
-    return _effect(change, request, best, after)
+    found = _effect(change, request, best, after)
+    if found is None or request.serve.max_model_len is not None or best.flags.max_model_len is None:
+        return found
+    return replace(found, longest_context=_longest_context(change, changed, best, gpu))
+
+
+def _changed(change: LeverChange, request: PlanRequest, best: Candidate, steps: EngineSteps) -> _Changed:
+    if change.checkpoint is not None:
+        model = change.checkpoint.model
+        flags = replace(best.flags, quantization=None)
+        return _Changed(replace(request, model=model), flags, steps.of(model))
+    if change.flag is not None:
+        return _Changed(request, replace(best.flags, **{change.flag: change.value}), steps)
+    if change.patch is not None:
+        return _Changed(request, best.flags, steps.under(with_patch(steps.rules, change.patch)))
+    newest = rules_for(RELEASES[-1], request.engine.patches)
+    return _Changed(request, best.flags, steps.under(newest))
+
+
+def _longest_context(change: LeverChange, changed: _Changed, best: Candidate, gpu: GpuType) -> int | None:
+    """Return the tokens of a longer context that a change is sure to make room for; ``None`` for none."""
+    whole = replace(changed, flags=changed.flags.of_length(None))
+    start = whole.run(gpu)
+    if change.flag == "max_model_len" or start.start is None:
+        return None
+    if start.verdict is not Verdict.STARTS:
+        length = longest_length(changed.request, whole.flags, changed.steps, gpu, sure)
+        fitting = whole.flags.of_length(length // LENGTH_STEP * LENGTH_STEP or LENGTH_STEP)
+        start = replace(whole, flags=fitting).run(gpu)
+    longer = start.verdict is Verdict.STARTS and start.may_serve and length_of(start) > length_of(best)
+    return length_of(start) if longer else None
 
 
 def _effect(change: LeverChange, request: PlanRequest, before: Candidate, after: Candidate) -> Lever | None:

@@ -55,4 +55,5 @@ def _longer(
         or length * 100 < length_of(best) * LEAST_PERCENT
     ):
         return ""
-    return f"With {change.words} a context of {length:,} tokens is sure to fit."
+    cost = f"; published effect of that cache: {candidate.quality.effect}" if is_fp8(candidate) else ""
+    return f"With {change.words} a context of {length:,} tokens is sure to fit{cost}."

@@ -15,7 +15,7 @@ from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 from service.kv_cache.capture import capture_failure
 from service.kv_cache.kv_cache import KvCache
-from service.memory.budget_types import Basis, MemoryBudget
+from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.units import gib_text
 
 FAILS_IN_CAPTURE: Final = "The engine sets up this cache, then fails when it captures CUDA graphs:"
@@ -92,8 +92,22 @@ def sized(started: StartedEngine, budget: MemoryBudget) -> Outcome:
     except EngineRefusal as refusal:
         verdict = Verdict.UNCERTAIN if sizing.fits(available.high) else Verdict.REFUSED
         return Outcome(verdict, Refusal.of(refusal), doubts=_depends_on_memory(verdict, budget))
+    if started.start.engine_config.fit_max_model_len:
+        cache = _with_lengths(cache, started, available)
     fits = available.low == available.bytes or sizing.fits(available.low)
     return _with_cache(started, budget, cache, Verdict.STARTS if fits else Verdict.UNCERTAIN)
+
+
+def _with_lengths(cache: KvCache, started: StartedEngine, available: Estimate) -> KvCache:
+    """Return the cache with the lengths to which the engine fits requests at both ends of the memory."""
+
+    def fitted(num_bytes: int) -> int:
+        try:
+            return started.sizing.checked_length(num_bytes)
+        except EngineRefusal:  # not one block
+            return 0
+
+    return replace(cache, max_model_len_low=fitted(available.low), max_model_len_high=fitted(available.high))
 
 
 def _with_cache(started: StartedEngine, budget: MemoryBudget, cache: KvCache, verdict: Verdict) -> Outcome:

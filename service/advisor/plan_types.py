@@ -248,6 +248,9 @@ class Lever:
     requests of the maximum length."""
     weight_bytes: int | None = None
     """Of the checkpoint that it changes to; ``None`` where it changes to none."""
+    longest_context: int | None = None
+    """Tokens of the context that is sure to fit with the change, where that of the candidate was shortened to
+    fit and this one is longer."""
 
     @property
     def is_detail(self) -> bool:

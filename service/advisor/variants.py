@@ -8,8 +8,9 @@ from typing import Final
 from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON
+from service.advisor.combined_changes import denser_cache
 from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempt import LENGTH_STEP, longest_length, sure
+from service.advisor.fix_attempt import LENGTH_STEP, FixAttempt, longest_length, sure
 from service.advisor.fix_attempts import captured_sequences
 from service.advisor.grid import GridOfLength, grid_of
 from service.advisor.plan_request import PlanRequest
@@ -107,7 +108,7 @@ def candidates_of(field: Field, asked: Asked) -> tuple[tuple[Candidate, ...], As
     usual = [each for each in found if _is_usual(each, asked)]
     remedied = field.run(_remedies(field, usual))
     found += (*remedied, *field.run(_remedies(field, remedied)))
-    for more in (_experts, _fp8_shorter, _quantized, _quantized_shorter, _over_nodes):
+    for more in (_experts, _fp8_shorter, _quantized, _quantized_shorter, _quantized_fp8, _over_nodes):
         found += field.run(more(field, found, asked))
     return found, asked
 
@@ -137,6 +138,11 @@ def shorter(field: Field, candidate: Candidate) -> Iterator[ServeFlags]:
     error = candidate.error
     if field.specified.max_model_len is not None or (error is not None and error.stage is not Stage.MEMORY):
         return
+    yield from _sure_length(field, flags)
+
+
+def _sure_length(field: Field, flags: ServeFlags) -> Iterator[ServeFlags]:
+    """Yield flags with the longest context that is sure to fit, where it is shorter than theirs."""
     started = field.steps.start(flags, field.gpu)
     if isinstance(started, FailedStart) or started.start.layout.caches_nothing:
         return
@@ -234,6 +240,27 @@ def _quantized_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked)
     """Yield the same with a remedy, where they do not start."""
     changed = [each for each in found if each.flags.quantization != asked.specified.quantization]
     yield from _remedies(field, changed)
+
+
+def _quantized_fp8(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
+    """Yield the same with an fp8 cache, where the contexts of all others are shorter than one should keep."""
+    if field.specified.kv_cache_dtype is not None or any(
+        each.may_serve and group_of(each, asked) <= STEPS[Step.QUANTIZED_WEIGHTS].group for each in found
+    ):
+        return
+    for size in field.sizes:
+        flags = (
+            each.flags
+            for each in found
+            if each.flags.quantization != asked.specified.quantization and each.tensor_parallel_size == size
+        )
+        quantized = next((each.of_length(field.specified.max_model_len) for each in flags), None)
+        if quantized is not None:
+            start = FixAttempt("", quantized, field.steps.rules)
+            for denser in denser_cache(start, field.steps, field.gpu):
+                yield denser.flags
+                if field.specified.max_model_len is None:
+                    yield from _sure_length(field, denser.flags)
 
 
 def _over_nodes(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:

@@ -60,6 +60,10 @@ class KvCache:
     """A request of the maximum length."""
     report_lines: tuple[str, ...]
     """The release's sentences about it, to be filled in."""
+    max_model_len_low: int | None = None
+    """``max_model_len`` with the least memory that may be left, where the engine fits it to the memory."""
+    max_model_len_high: int | None = None
+    """The same with the most."""
 
     @property
     def groups(self) -> tuple[CacheGroup, ...]:

@@ -248,3 +248,7 @@ class LeverAnswer(Output):
         description="Bytes of the weights of `checkpoint`: of its files where these are known, else computed "
         "from the layout that its name stands for; null where `checkpoint` is"
     )
+    longest_context: int | None = Field(
+        description="Tokens of the context that is sure to fit with the change, where the recommended one "
+        "was shortened to fit and this one is longer; null elsewhere"
+    )

@@ -48,6 +48,13 @@ class KvCacheAnswer(Output):
         description="Tokens of the longest request that the engine accepts: what `max_model_len` says or, "
         "where it is -1 or `auto`, what the engine fits to the memory"
     )
+    max_model_len_low: int | SkipJsonSchema[None] = optional(
+        "The same with the least memory that may be left, in tokens, where `max_model_len` is -1 or `auto`: "
+        "a real start fits a length from this to `max_model_len_high`; left out elsewhere"
+    )
+    max_model_len_high: int | SkipJsonSchema[None] = optional(
+        "The same with the most memory that may be left, in tokens; left out where `max_model_len_low` is"
+    )
     estimated_max_model_len: Annotated[int | SkipJsonSchema[None], In("layout")] = optional(
         f"Tokens of the longest request that fits into the cache, at most `max_model_len`. {SURVEYED_LAYOUT}"
     )

@@ -67,6 +67,8 @@ def _gain_words(lever: Lever, best: Candidate) -> str:
         completed = lever.completed_without_preemption
         now = admission.completed_without_preemption + completed
         words = [f"{tokens:,} tokens", f"{now:,} requests without preemption ({completed:+,})"]
+    if lever.longest_context is not None:
+        words.append(f"or a context of {lever.longest_context:,}")
     return ", ".join(words)
 
 

@@ -70,7 +70,11 @@ def _context(candidate: Candidate) -> str:
         return ""
     if length > 0:
         return f"context {length:,}"
-    return "" if cache is None else f"context {cache.max_model_len:,} (auto)"
+    if cache is None:
+        return ""
+    low, high = cache.max_model_len_low, cache.max_model_len_high
+    span = "" if low is None or high is None or low == high else f", {low:,} to {high:,}"
+    return f"context {cache.max_model_len:,} (auto{span})"
 
 
 def figures(candidate: Candidate) -> str:
