@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator
 from itertools import compress, repeat
-from operator import contains, not_, or_
+from operator import contains, not_
 from typing import Final
 
 from service.architecture.alike import alike
 from service.architecture.config import Config
-from service.architecture.uniform_lists import WHOLE_NAMES, EntryForm, expression_form, lines_of
+from service.architecture.uniform_lists import (
+    WHOLE_NAMES,
+    EntryForm,
+    expression_form,
+    lines_of,
+    literal_entries,
+)
 from service.architecture.weight_schemes import (
     LONG,
     MAX_GROUPS,
@@ -25,7 +31,7 @@ from service.architecture.weight_schemes import (
 FP8_TYPES: Final = frozenset({"fp", "fp8"})
 """Values of ``data_type`` that mean fp8 in blocks, whose sides ``group_size`` lists."""
 UNQUANTIZED_BITS: Final = 16
-SPECIAL: Final = r"*+?^$()[]{}|\\"
+SPECIAL: Final = "*+?^$()[]{}|\\"
 """Characters that make a key of ``extra_config`` a regular expression."""
 
 
@@ -80,7 +86,7 @@ def _exceptions(section: Config) -> Iterator[SchemeGroup]:
             yield SchemeGroup(scheme, Names.of(plain, WHOLE_NAMES if len(plain) > LONG else None))
     for scheme, _, expressions in apart:
         if expressions:
-            yield SchemeGroup(scheme, _searched(expressions))
+            yield from (SchemeGroup(scheme, names) for names in _searched(expressions))
 
 
 def _beginnings(blocks: tuple[str, ...]) -> Names:
@@ -104,21 +110,26 @@ def _form(names: list[str]) -> EntryForm | None:
 
 def _apart(names: list[str]) -> tuple[list[str], list[str]]:
     """Return the keys that are names, which the engine looks for first, and those that are expressions."""
-    joined = "".join(names)
-    special = [False] * len(names)
+    joined, expressions = "".join(names), list[str]()
     for character in SPECIAL:
         if character in joined:
-            special = list(map(or_, special, map(contains, names, repeat(character))))
-    return list(compress(names, map(not_, special))), list(compress(names, special))
+            special = list(map(contains, names, repeat(character)))
+            expressions += compress(names, special)
+            names = list(compress(names, map(not_, special)))
+    return names, expressions
 
 
-def _searched(expressions: list[str]) -> Names:
-    """Return expressions as targets: they are searched for anywhere in a module's name."""
+def _searched(expressions: list[str]) -> Iterator[Names]:
+    """Yield expressions as targets: they are searched for anywhere in a module's name."""
     if len(expressions) > LONG:
-        form = _form(expressions)
+        literals, expressions = literal_entries(expressions)
+        form = _form(list(literals)) if len(literals) > LONG else None
         if form is not None:
-            return Names.of(expressions, form)
-    return Names.of(f"re:.*{each.removeprefix('.*')}" for each in expressions)
+            yield Names.of(literals, form)
+        else:
+            expressions += literals
+    if expressions:
+        yield Names.of(f"re:.*{each.removeprefix('.*')}" for each in expressions)
 
 
 def _blocks(section: Config) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import compress, repeat
-from operator import not_
+from operator import itemgetter, not_
 from typing import Final
 
 from service.architecture.alike import alike
@@ -222,7 +222,7 @@ def _modelopt(section: Config) -> tuple[SchemeGroup, ...]:
         scheme = modelopt_scheme(layer.text("quant_algo"), positive_group_size(layer, "group_size") or size)
         if scheme is None:
             return ()
-        targets.setdefault(scheme, {}).update(dict.fromkeys(map(_mixed_name, names)))
+        targets.setdefault(scheme, {}).update(dict.fromkeys(_mixed_names(names)))
     if len(targets) > MAX_GROUPS:
         return ()
     return tuple(SchemeGroup(scheme, Names.of(names)) for scheme, names in targets.items())
@@ -238,14 +238,15 @@ def _modelopt_experts(scheme: WeightScheme) -> Iterator[SchemeGroup]:
         yield SchemeGroup(experts, Names.of(("*.experts",)))
 
 
-def _mixed_name(name: str) -> str:
-    """Return a module's name, or that of the fused experts if it is a part of one expert.
+def _mixed_names(names: list[str]) -> Iterator[str]:
+    """Yield the names of modules; parts of experts are named by the fused experts, once.
 
     Source: vLLM 0.32.0, ModelOptMixedPrecisionConfig._resolve_quant_algo: any name that begins with the fused
     module's decides.
     """
-    parent, inside, _ = name.partition(".experts.")
-    return f"{parent}.experts" if inside else name
+    parted = map(str.partition, names, repeat(".experts."))
+    for parent, inside in dict.fromkeys(map(itemgetter(0, 1), parted)):
+        yield f"{parent}.experts" if inside else parent
 
 
 _READERS: Final[Mapping[str, Callable[[Config], tuple[SchemeGroup, ...]]]] = {

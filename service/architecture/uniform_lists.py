@@ -7,6 +7,8 @@ the few texts that are looked for.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress, repeat
+from operator import and_, contains, eq, not_
 from typing import Final
 
 ANYTHING: Final = ".*"
@@ -80,6 +82,23 @@ def expression_form(lines: str, count: int, sign: str = "") -> EntryForm | None:
     if escaped and not _are_escapes(lines, lines.count(".") - (count if anywhere else 0)):
         return None
     return _with_head(EntryForm(before, escaped=escaped, anywhere=anywhere), lines, count)
+
+
+def literal_entries(written: Sequence[str], sign: str = "") -> tuple[Sequence[str], list[str]]:
+    """Return the expressions that have no operators but ``.*`` after a sign, and the others."""
+    joined, others = "".join(written), list[str]()
+    leading = list(map(str.startswith, written, repeat(sign + ANYTHING)))
+    stars = map(eq, map(str.count, written, repeat("*")), leading)
+    dots = map(eq, map(str.count, written, repeat("\\")), map(str.count, written, repeat(r"\.")))
+    plain = list(map(and_, stars, dots))
+    others += compress(written, map(not_, plain))
+    written = list(compress(written, plain))
+    for operator in OPERATORS.strip("*"):
+        if operator in joined:
+            found = list(map(contains, written, repeat(operator)))
+            others += compress(written, found)
+            written = list(compress(written, map(not_, found)))
+    return written, others
 
 
 def _with_head(form: EntryForm, lines: str, count: int) -> EntryForm:

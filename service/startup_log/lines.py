@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
+from service.startup_log.escaped_lines import unescaped
 from service.startup_log.long_logs import CondensedLog, LogCondenser
 
 MAX_CHARACTERS: Final = 1 << 20
@@ -24,6 +25,8 @@ LEAST_WRAPPED: Final = 3
 FRAMED: Final = frozenset("|+-=^~*#")
 """Ends of lines that are drawn to one width: tables, rules, the marks of a traceback."""
 
+_CARETS: Final = re.compile(r"\^\[\[[0-9;]{0,16}m|\^M$")
+"""The same escapes as `cat -v` and some editors show them."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d )|(?<=\.\d\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
 _LEVEL: Final = re.compile(
@@ -87,7 +90,7 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     drawn = (
         (number, piece)
         for number, text in numbered
-        for part in text.splitlines() or ("",)
+        for part in unescaped(text).splitlines() or ("",)
         for piece in _pieces(part)
     )
     return tuple(_read(islice(drawn, MAX_LINES)))
@@ -153,12 +156,19 @@ def _line(number: int, text: str) -> LogLine:
     heading = text.startswith(_HEADINGS)
     origin = None if heading else _ORIGIN.search(text)
     level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
-    named = "" if heading else level[1] if level is not None else "WARNING" if _WARNS.search(text) else ""
+    named = "" if heading else level[1] if level is not None else _level_without_name(text)
     timed = None if level is None else _TIME.match(text, level.end())
     time = "" if timed is None else timed[1]
     if origin is None:
         return LogLine(number, _PROCESS.sub("", text).strip(), None, named, time)
     return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])), named, time)
+
+
+def _level_without_name(text: str) -> str:
+    """Return the level of a line of a library that writes it in its own way; empty for any other."""
+    if "NCCL INFO" in text:
+        return "INFO"
+    return "WARNING" if _WARNS.search(text) else ""
 
 
 def clean(text: str) -> str:
@@ -170,6 +180,8 @@ def clean(text: str) -> str:
         text = _ESCAPED.sub(lambda found: unescape(found[0]), text)
     if not text.isascii():
         text = text.translate(_TYPED_QUOTES)
+    if "^" in text:
+        text = _CARETS.sub("", text)
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
         text = "".join(each if each.isprintable() else " " for each in text)

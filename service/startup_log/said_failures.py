@@ -39,6 +39,10 @@ from service.startup_log.whole_messages import MAX_MESSAGE
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
+BEFORE_THE_ENGINE: Final = frozenset(
+    {"install_failed", "image_not_pulled", "pod_not_scheduled", "container_not_created", "unit_not_started"}
+)
+"""Causes that a title names and that the calls of a running engine contradict."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
 MOST_OF_TITLE: Final = 8
@@ -70,7 +74,8 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
     if words.cause is None:
         return left
     # What is left of a traceback says more than prose, or than a title that says only what happened.
-    title = words.line <= next((line.number for line in lines if line.text), 0) and not words.cause.weak
+    title = words.line <= next((line.number for line in lines if line.text), 0)
+    title = title and not (words.cause.weak or words.cause.name in BEFORE_THE_ENGINE)
     return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
 
 

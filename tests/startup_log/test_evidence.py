@@ -221,3 +221,20 @@ def test_an_exception_without_a_place_is_named_as_far_as_its_class_tells(
     failure = _failure(line)
 
     assert (None if failure.cause is None else failure.cause.name) == cause
+
+
+def test_a_title_about_the_installation_does_not_beat_the_calls_of_a_running_engine() -> None:
+    frame = FRAME.format("vllm/v1/sample/ops/topk_topp_sampler.py", "flashinfer_sample")
+    title = "[Installation]: installed from source, but failed to run"
+
+    assert _cause(title, "", frame) == "flashinfer_kernel_failed"
+
+
+def test_what_nccl_says_of_a_plugin_that_it_does_without_is_no_failure() -> None:
+    """NCCL 2.20, with NCCL_DEBUG=INFO."""
+    line = (
+        "host:1:1 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such "
+        "file or directory No plugin found (libnccl-net.so), using internal implementation"
+    )
+
+    assert read_log(line).failure is None

@@ -8,6 +8,60 @@ from service.startup_log.logged_failure import Failure
 PREFIX = "(EngineCore_DP0 pid=312) ERROR 10-02 09:14:22 [core.py:843] "
 
 RAISED = [
+    # The dynamic linker, where Triton's cache lies on a file system that is mounted with noexec
+    (
+        "ImportError: /tmp/x/cuda_utils.cpython-312.so: failed to map segment from shared object",
+        "folder_not_executable",
+    ),
+    # vLLM 0.19.0 to 0.33.0, envs.py env_with_choices
+    (
+        "ValueError: Invalid value 'FOO' for VLLM_ALL2ALL_BACKEND. Valid options: ['naive', 'pplx'].",
+        "environment_variable",
+    ),
+    # pyzmq and NCCL, on an address that is not this host's
+    (
+        "zmq.error.ZMQError: Cannot assign requested address (addr='tcp://10.0.0.1:5555')",
+        "ranks_not_connected",
+    ),
+    ("RuntimeError: ncclSystemError: Call to bind failed: Cannot assign requested address", "nccl"),
+    # transformers 4, quantizers/quantizer_bnb_4bit.py
+    (
+        "ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of bitsandbytes",
+        "package_missing",
+    ),
+    # transformers 5.0, modeling_rope_utils.py: the field moved into rope_parameters
+    ("AttributeError: 'Qwen3Config' object has no attribute 'rope_theta'", "transformers_too_new"),
+    # transformers 4, utils/hub.py: the path of a folder begins with a slash
+    (
+        (
+            "OSError: /models/x does not appear to have a file named config.json. Checkout "
+            "'https://huggingface.co//models/x/tree/main' for available files."
+        ),
+        "no_model_config",
+    ),
+    # vLLM 0.19.0, platforms/interface.py; torch, cuda/__init__.py
+    (
+        "RuntimeError: CUDA_VISIBLE_DEVICES is set to empty string, which means GPU support is disabled.",
+        "no_gpu_visible",
+    ),
+    ("AssertionError: Invalid device id", "too_few_gpus"),
+    # protobuf 4 and 6; torch, utils/tensor_numpy.cpp
+    ("TypeError: Descriptors cannot be created directly.", "build_does_not_match"),
+    ("RuntimeError: Numpy is not available", "build_does_not_match"),
+    # pyzmq: an interface that this host does not have
+    ("zmq.error.ZMQError: No such device (addr='tcp://10.0.0.1:5555')", "ranks_not_connected"),
+    # PEFT's names of weights; google-api-core, exceptions.py; torch, caffe2/serialize
+    (
+        "KeyError: 'base_model.model.model.layers.0.mlp.experts.0.gate_proj.lora_A.weight'",
+        "adapter_does_not_fit",
+    ),
+    (
+        "google.api_core.exceptions.Forbidden: 403 GET https://storage/x",
+        "object_storage_refused",
+    ),
+    ("RuntimeError: PytorchStreamWriter failed writing file data/1: file write failed", "no_space_left"),
+    # Modules of Python that Windows lacks
+    ("ModuleNotFoundError: No module named 'resource'", "platform_not_supported"),
     # vLLM 0.8.5 to 0.33.0, device_allocator/cumem.py; v1/worker/gpu_worker.py
     ("AssertionError: cumem allocator is not available", "sleep_mode_failed"),
     ("AssertionError: Sleep mode can only be used for one instance per process.", "sleep_mode_failed"),
@@ -129,6 +183,26 @@ RAISED = [
 ]
 
 LOGGED = [
+    # nvidia-smi; PaddlePaddle/PaddleOCR#17689
+    (
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+        "driver_not_loaded",
+    ),
+    (
+        (
+            "# The server does not start\nWARNING [_custom_ops.py:20] Failed to import from vllm._C "
+            "with ImportError('libcuda.so.1: cannot open shared object file: No such file or directory')"
+        ),
+        "driver_not_in_container",
+    ),
+    # Kubernetes, kubelet; docker; containerd
+    ('Error: secret "hf-token" not found', "container_not_created"),
+    ("Warning  FailedCreatePodSandBox  kubelet  Failed to create pod sandbox", "container_not_created"),
+    ('Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) a-0', "container_not_created"),
+    (
+        'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: TLS handshake timeout',
+        "image_not_pulled",
+    ),
     # NCCL 2, src/misc/ibvwrap.cc
     (
         (
@@ -187,6 +261,24 @@ LOGGED = [
 ]
 
 REQUESTS = [
+    # FastAPI's answer to a body that it does not take
+    (
+        "Error code: 400 - {'message': \"[{'type': 'missing', 'loc': ('body', 'n')}]\"}",
+        "request_parameter_refused",
+    ),
+    # Starlette's answer to a route that is not there, as the client of OpenAI prints it
+    ("openai.NotFoundError: Error code: 404 - {'detail': 'Not Found'}", "route_not_found"),
+    # httpcore, h11 and aiohttp: the server went away within an answer
+    ("httpcore.RemoteProtocolError: Server disconnected without sending a response.", "server_not_reached"),
+    (
+        "aiohttp.client_exceptions.ClientPayloadError: Response payload is not completed",
+        "server_not_reached",
+    ),
+    # google/tunix#222
+    (
+        "ValueError: The decoder prompt (length 44) is longer than the maximum model length of 16.",
+        "request_refused",
+    ),
     # vLLM 0.17.0, entrypoints/openai/chat_completion/protocol.py
     ("ValueError: When using `tool_choice`, `tools` must be set.", "request_parameter_refused"),
     # jinja2 3, exceptions.py
@@ -203,6 +295,10 @@ REQUESTS = [
 ]
 
 SAID = [
+    # vllm-project/vllm#9364 and #16151; open-webui/open-webui#4812
+    ("[Bug]: 400 Bad Request", "request_refused"),
+    ("400 error in the UI on context overflow", "request_refused"),
+    ("[Bug]: Random infinite response generation, then a crash", "output_does_not_end"),
     # ai-dynamo/dynamo#4580, vllm-project/vllm#26896, LMCache/LMCache#411
     ("Fatal KeyError with the KVBMConnector integration", "kv_connector_failed"),
     ("[Bug]: the decode worker does prefill again with NixlConnector", "kv_connector_failed"),

@@ -65,9 +65,11 @@ def _group_words(group: CacheGroup, times: int) -> str:
 
 def memory_lines(memory: MemoryBudget, *, caches: bool = True) -> Iterator[str]:
     """Yield the memory of one rank, term by term, in GiB; without those of a cache where there is none."""
+    adapters = (("  of which LoRA adapters", memory.adapters),) if memory.adapters.high else ()
     encoder = (
         ("total", memory.total),
         ("weights", memory.weights),
+        *adapters,
         ("activation of one batch", memory.activation),
         ("non-torch", memory.non_torch),
         ("CUDA graphs", memory.captured_graphs),
@@ -76,6 +78,7 @@ def memory_lines(memory: MemoryBudget, *, caches: bool = True) -> Iterator[str]:
         ("total", memory.total),
         ("budget (total x utilization)", memory.requested),
         ("weights", memory.weights),
+        *adapters,
         ("activation", memory.activation),
         ("non-torch", memory.non_torch),
         ("CUDA graphs, reserved", memory.cuda_graphs),

@@ -1,6 +1,5 @@
 """Sorts the entries of a checkpoint's lists by what they are matched with. A list may have 250,000."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, repeat
@@ -13,6 +12,7 @@ from service.architecture.uniform_lists import (
     EntryForm,
     expression_form,
     lines_of,
+    literal_entries,
     name_form,
     shell_form,
 )
@@ -20,14 +20,11 @@ from service.architecture.weight_schemes import LONG, Names
 from service.memory.weights.patterns import MAX_PLACES
 
 REGULAR: Final = "re:"
-TOO_MANY: Final = 8 * MAX_PLACES
+TOO_MANY: Final = 4 * MAX_PLACES
 """Characters of patterns that are not read: few need more than two for a place of an automaton."""
 MOST_STARS: Final = 3
 """Counts of stars, from none to both ends, by which the entries of a long list are parted."""
 WILD: Final = frozenset("*?[")
-OPERATORS: Final = "\\*+?^$()[]{}|"
-"""Characters of an expression that a plain name has none of."""
-_OPERATOR: Final = re.compile(f"[{re.escape(OPERATORS)}]")
 
 
 @dataclass(slots=True)
@@ -100,18 +97,25 @@ class SortedEntries:
         if len(written) <= MAX_PLACES and sum(map(len, written)) <= MAX_PLACES:
             self.expressions += [each.removeprefix(REGULAR) for each in written]
             return
-        places = 0
-        for each in written:
-            expression = each.removeprefix(REGULAR)
-            literal = expression.removeprefix(ANYTHING).replace(r"\.", ".")
-            if _OPERATOR.search(literal):
-                self.expressions.append(expression)
-                places += len(expression)
-                if places > TOO_MANY:
-                    self.expressions, self.readable = [], False
-                    return
-            else:
-                (self.parts if expression.startswith(ANYTHING) else self.beginnings).append(literal)
+        if _are_too_many(literal_entries(written[:LONG], REGULAR)[1]):
+            self.readable = False
+            return
+        literals, others = literal_entries(written, REGULAR)
+        form = _expression_form(literals)
+        if form is not None:
+            self.alike.append((literals, form))
+        else:
+            for each in literals:
+                literal = each.removeprefix(REGULAR).removeprefix(ANYTHING).replace(r"\.", ".")
+                (self.parts if each.startswith(REGULAR + ANYTHING) else self.beginnings).append(literal)
+        if _are_too_many(others):
+            self.readable = False
+        else:
+            self.expressions += [each.removeprefix(REGULAR) for each in others]
+
+
+def _are_too_many(expressions: list[str]) -> bool:
+    return sum(map(len, expressions)) > TOO_MANY
 
 
 def _by_sign(entries: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

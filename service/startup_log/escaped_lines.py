@@ -1,0 +1,78 @@
+"""Undoes what log collectors do to lines: JSON that holds lines of a log, with their ends as escapes."""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+SURE: Final = ("log", "textPayload", "MESSAGE")
+"""Members under which docker, fluentd, Google Cloud and journald keep a line."""
+KEYS: Final = (*SURE, "message", "msg", "line")
+"""The same, and members that answers of a server have too."""
+LONGEST: Final = 1 << 20
+"""Characters of a line that is read as JSON."""
+DEEPEST: Final = 6
+"""Values inside of values that are looked into."""
+MOST: Final = 8192
+"""Texts that are taken from one line of JSON."""
+_JSON: Final = re.compile(r'\s{0,40}(?:[\[{]\s{0,8}["\[{\]}]|"[\[{]\\")')
+_LOGGED: Final = re.compile(
+    r"\x1b\[|\b(?:INFO|ERROR|WARNING|DEBUG|CRITICAL)\b.{0,60}\]|Traceback|^\s{0,40}File \"|\n\s{0,40}File \"|"
+    r"^\[?\w{0,40}\]?:? ?(?:[a-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception): "
+)
+"""What shows that a text is of a log, and not an answer of a server or a part of a config."""
+_MEMBER: Final = re.compile(rf'\s{{0,40}}\{{?\s{{0,8}}"(?:{"|".join(KEYS)})"\s?:\s?"(.*)$', re.DOTALL)
+"""A member on a line of its own, or of JSON that was cut."""
+_END: Final = re.compile(r'(?<!\\)"(?:\s{0,4},\s{0,4}"\w{1,40}"\s?:[^\\]{0,400}|\s?\}?,?)$')
+_ESCAPED_ENDS: Final = re.compile(
+    r"\\n(?:\\u001b|\s{0,8}(?:File \\?\"|\^|\(\w|\[|INFO|ERROR|WARNING|Traceback|During handling|"
+    r"(?:\w{1,40}\.){0,8}[A-Z]\w{1,60}(?:Error|Exception)\b))"
+)
+"""An escaped end of a line of a log; behind a folder's `\\n` in a path of Windows stands no such thing."""
+_ESCAPES: Final = re.compile(r"\\(?:(n)|(t)|([\"'\\/])|u001[bB]|x1[bB]|033)")
+
+
+def unescaped(text: str) -> str:
+    """Return the lines of a log that one line holds as JSON or with escapes; any other line as it is."""
+    if _JSON.match(text) and len(text) <= LONGEST:
+        found = list(islice(_texts(text), MOST))
+        if found:
+            return "\n".join(each.rstrip("\n") for each in found)
+    if "\\" not in text:
+        return text
+    member = _MEMBER.match(text)
+    if member is not None and _LOGGED.search(said := _plain(_END.sub("", member[1]))):
+        return said.rstrip("\n")
+    return _plain(text) if _ESCAPED_ENDS.search(text) else text
+
+
+def _texts(text: str) -> Iterator[str]:
+    """Yield the texts of a log in a line of JSON."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    yield from (said for said, sure in _said(value, DEEPEST, sure=False) if sure or _LOGGED.search(said))
+
+
+def _said(value: Any, depth: int, *, sure: bool) -> Iterator[tuple[str, bool]]:  # noqa: ANN401 - any JSON
+    """Yield the texts in a value, and whether a collector alone keeps them so."""
+    match value:
+        case str():
+            inner = list(_texts(value)) if depth and _JSON.match(value) else []
+            yield from ((each, sure) for each in inner or [value])
+        case dict() if depth:
+            named = [key for key in KEYS if isinstance(value.get(key), str)][:1]
+            others = [key for key, each in value.items() if isinstance(each, dict | list)]
+            for key in named or others:
+                yield from _said(value[key], depth - 1, sure=key in SURE)
+        case [str(time), str(line)] if time.isdigit():
+            yield line, True
+        case list() if depth:
+            for each in value:
+                yield from _said(each, depth - 1, sure=sure)
+
+
+def _plain(text: str) -> str:
+    return _ESCAPES.sub(lambda found: "\n" if found[1] else "\t" if found[2] else found[3] or "\x1b", text)
