@@ -18,6 +18,7 @@ from service.engine_config.cache_dtype import (
     check_e5m2,
     resolve_cache_dtype,
 )
+from service.engine_config.canvas import canvas_doubts
 from service.engine_config.checkpoint_checks import (
     check_clamped_experts,
     check_tied_embedding,
@@ -143,6 +144,7 @@ class Start:
         return (
             *unbuilt(self.architecture, self.engine_config),
             *runner_doubts(self.engine_config),
+            *canvas_doubts(self.architecture),
             *unnamed_experts(self.architecture, deployment, release),
         )
 

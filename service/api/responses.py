@@ -6,16 +6,21 @@ from http import HTTPStatus
 from typing import Final
 
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
 from service.application.schemas.plan_format import Format
 from service.application.schemas.problem import Problem
+from service.nearest_names import nearest
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 HTML: Final = "text/html"
+ROUTE_ALIKE: Final = 0.7
+"""Similarity, from 0 to 1, of a path that is rather mistyped than asked by a scanner."""
 VERSION_PREFIX: Final = "/v1"
 """First part of the documented paths; the same routes are found without it, as before there was a version."""
 
@@ -33,6 +38,8 @@ def text_response(text: str) -> Response:
 def problem_response(request: Request, error: Exception) -> Response:
     """Return an error as a problem."""
     problem = problem_document(error, instance(request), request.app.state.root_path)
+    if isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND:
+        problem = _with_nearest_routes(problem, request)
     headers = {}
     if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = _allowed(request)
@@ -42,6 +49,20 @@ def problem_response(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(problem.retry_after)
     content = problem.model_dump_json(exclude_none=True)
     return Response(content, problem.status, headers, media_type=MEDIA_TYPE)
+
+
+def _with_nearest_routes(problem: Problem, request: Request) -> Problem:
+    """Return the problem of a path that no route has, with the routes that are spelt alike."""
+    path = request.url.path.removeprefix(VERSION_PREFIX)
+    routes = {route.path for route in request.app.routes if isinstance(route, Route)}
+    alike = nearest(
+        path, sorted(each for each in routes if "{" not in each and each != "/"), cutoff=ROUTE_ALIKE
+    )
+    if not alike:
+        return problem
+    named = [f"{VERSION_PREFIX}{each}" for each in alike]
+    detail = f"{problem.detail} Nearest: {', '.join(named)}; GET /openapi.yaml lists all."
+    return problem.model_copy(update={"nearest": named, "detail": detail})
 
 
 def problem_document(error: Exception, instance: str, root_path: str) -> Problem:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -13,7 +14,7 @@ from service.application.errors import InputFault, InvalidRequest
 from service.application.schemas.plan_parameters import PLACES
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
-from service.hub.errors import HubError
+from service.hub.errors import HubError, ModelNotFound
 from service.nearest_names import is_slip
 
 if TYPE_CHECKING:
@@ -90,8 +91,17 @@ def _lines(error: Exception, problem: "Problem") -> Iterator[str]:
             yield from _nearest(each.nearest or (), each.detail)
     else:
         title = option_name(error.pointer) if isinstance(error, InputFault) else problem.title
-        yield f"{title}: {problem.detail}"
-        yield from _nearest(problem.nearest or (), problem.detail)
+        said, remedies = problem.detail, ""
+        if isinstance(error, ModelNotFound) and problem.nearest:
+            # A mistyped name is commoner than a model that is to be stored.
+            said, _, remedies = said.partition(". ")
+        yield f"{title}: {said}"
+        yield from _nearest(problem.nearest or (), said)
+        word = error.model_id if isinstance(error, ModelNotFound) else ""
+        if word and "/" not in word and any(word.lower() in each.lower() for each in problem.nearest or ()):
+            yield f"All with this word: dryserve models list {quote(word)}"
+        if remedies:
+            yield remedies
 
 
 def _nearest(names: Sequence[str], said: str) -> Iterator[str]:

@@ -10,7 +10,8 @@ import typer
 from service.cli.catalogs import list_models
 from service.cli.exit_codes import ExitCode
 from service.cli.settings_of_host import host_settings
-from service.hub.cache import HubCache
+from service.hub.cache import CheckedEntry, HubCache
+from service.hub.credential import SHARED
 from service.hub.errors import HubError
 from service.hub.folders import FolderModel, import_model, models_below
 from service.hub.hub_client import HubClient
@@ -26,6 +27,32 @@ cli: Final = typer.Typer(
 
 
 cli.command("list")(list_models)
+
+
+@cli.command()
+def stored() -> None:
+    """List the models that were pulled or imported: id, bytes, and the commits or branches of their files."""
+    settings = host_settings()
+    rows = asyncio.run(_entries(settings))
+    if not rows:
+        typer.echo(f"No model is stored in {settings.cache_file or 'memory'}.", err=True)
+    for row in rows:
+        typer.echo(row)
+
+
+async def _entries(settings: Settings) -> list[str]:
+    """Return a line for each model that is stored for everyone."""
+    cache = HubCache(settings.cache_file)
+    entries = [entry for entry in await cache.check() if entry.intact and entry.key.owner == SHARED]
+    await cache.close()
+    models: dict[str, list[CheckedEntry]] = {}
+    for entry in entries:
+        models.setdefault(entry.key.model, []).append(entry)
+    return [
+        f"{model}  {sum(each.size for each in found):,} B  "
+        f"{', '.join(sorted({each.key.revision for each in found}))}"
+        for model, found in sorted(models.items())
+    ]
 
 
 @cli.command()
@@ -76,7 +103,7 @@ async def _pull(ids: list[str], revision: str | None, settings: Settings) -> Exi
     async with hub_http() as http:
         client = HubClient(http, endpoint=endpoint_of(settings), cache=HubCache(settings.cache_file))
         for model_id in ids:
-            whole &= await _stored(model_id, _pulled(client, model_id, revision))
+            whole &= await _stored(model_id, _pulled(client, model_id, revision), settings.cache_file)
         await client.close()
     return ExitCode.OK if whole else ExitCode.NOT_ALL
 
@@ -91,7 +118,7 @@ async def _pulled(client: HubClient, model_id: str, revision: str | None) -> str
 async def _import(found: list[FolderModel], settings: Settings) -> ExitCode:
     cache, whole = HubCache(settings.cache_file), True
     for model in found:
-        whole &= await _stored(model.id, _imported(model, cache))
+        whole &= await _stored(model.id, _imported(model, cache), settings.cache_file)
     await cache.close()
     return ExitCode.OK if whole else ExitCode.NOT_ALL
 
@@ -101,14 +128,15 @@ async def _imported(model: FolderModel, cache: HubCache) -> str | None:
     return model.commit
 
 
-async def _stored(model_id: str, keeping: Coroutine[object, object, str | None]) -> bool:
-    """Print what became of a model, and return whether it is stored."""
+async def _stored(model_id: str, keeping: Coroutine[object, object, str | None], path: Path | None) -> bool:
+    """Print what became of a model and how to plan it, and return whether it is stored."""
     try:
         commit = await keeping
     except (HubError, OSError) as error:
         typer.echo(f"{ascii(model_id)[1:-1]}: {error}", err=True)
         return False
-    typer.echo(f"{model_id} at {commit or 'an unknown commit'}")
+    at = f"at commit {commit}" if commit else "(its files do not say their commit)"
+    typer.echo(f"stored {model_id} {at} in {path or 'memory'}; plan it: dryserve plan {model_id} --gpu GPU")
     return True
 
 

@@ -123,7 +123,8 @@ class ModelSource:
     def _nearest_among(self, model_id: str, stored: tuple[str, ...]) -> tuple[str, ...]:
         # The model of a quantized checkpoint is planned with the checkpoint's layout.
         own = (each for each in models_stored_by(model_id) if self._snapshot.get(each) is not None)
-        return tuple(dict.fromkeys((*own, *self._snapshot.nearest(model_id, beside=stored))))[:MOST_NEAREST]
+        alike = self._snapshot.nearest(model_id, beside=stored) or self._snapshot.holding(model_id)
+        return tuple(dict.fromkeys((*own, *alike)))[:MOST_NEAREST]
 
     async def weights(
         self, model_id: str, revision: str | None = None, file: str | None = None

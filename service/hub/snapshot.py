@@ -31,6 +31,8 @@ PACKAGE_DATA: Final = "snapshot.json.gz"
 WITHHELD: Final = "withheld.toml"
 
 _SIMILARITY: Final = 0.6
+LEAST_WORD: Final = 3
+"""Letters of a word by which models are found; shorter ones stand in many ids."""
 
 
 def _package_data() -> bytes:
@@ -86,6 +88,14 @@ class BundledSnapshot:
         known = {**{each.lower(): each for each in beside}, **self._canonical_ids}
         similar = nearest(model_id.lower(), known, count=count, cutoff=_SIMILARITY)
         return tuple(known[found] for found in similar)
+
+    def holding(self, word: str) -> tuple[str, ...]:
+        """Return the ids of these models that hold a word of an id; those whose name begins with it first."""
+        folded = word.lower()
+        if len(folded) < LEAST_WORD:
+            return ()
+        found = [own for each, own in self._canonical_ids.items() if folded in each]
+        return tuple(sorted(found, key=lambda own: not own.lower().partition("/")[2].startswith(folded)))
 
 
 def _fetched(model_id: str, model: Mapping[str, Any]) -> FetchedConfig:

@@ -156,6 +156,7 @@ def _reading(start: Invocation, version: str | None) -> CommandReading:
             read = read_start(start, str(earlier))
             notes.append(f"vLLM {earlier} is the newest release that has all of its flags ({names}).")
     flags = sort_flags(read.launch, read.read_as)
+    notes += _idle_gpus(read.launch)
     return CommandReading(
         read.launch, read.read_as, flags, read.unknown, read.faults, tuple(notes), read.foreign
     )
@@ -196,17 +197,34 @@ def _too_few_gpus(launch: LaunchCommand) -> Iterator[str]:
 
     Source: vLLM 0.28.0, v1/executor/multiproc_executor.py: each rank takes a GPU of its own.
     """
+    gpus, ranks = _gpus_and_ranks(launch)
+    if gpus is not None and ranks > gpus:
+        yield f"The command starts {ranks} ranks, and the text gives it {gpus} GPUs."
+
+
+def _idle_gpus(launch: LaunchCommand) -> Iterator[str]:
+    """Say that the text gives the start more GPUs than it has ranks, and which."""
+    gpus, ranks = _gpus_and_ranks(launch)
+    if gpus is not None and ranks < gpus:
+        devices = launch.placement.devices
+        named = f" ({', '.join(devices)})" if devices else ""
+        yield (
+            f"The text gives the start {gpus} GPUs{named}, and it uses {ranks}: --tensor-parallel-size "
+            f"{gpus} would use all."
+        )
+
+
+def _gpus_and_ranks(launch: LaunchCommand) -> tuple[int | None, int]:
+    """Return the GPUs that the text gives a start, if it says so and ranks take no others, and its ranks."""
     gpus, backend = launch.placement.gpus_per_node, launch.flag("distributed_executor_backend")
-    if gpus is None or (backend is not None and backend.value == "ray"):
-        return
-    nodes = launch.placement.nodes or _number(launch, "nnodes")
     ranks = 1
     for name in _RANKS:
         ranks *= _number(launch, name)
     local = launch.flag("data_parallel_size_local")
     ranks *= _number(launch, "data_parallel_size_local" if local else "data_parallel_size")
-    if ranks > gpus * nodes:
-        yield f"The command starts {ranks} ranks, and the text gives it {gpus * nodes} GPUs."
+    if gpus is None or (backend is not None and backend.value == "ray"):
+        return None, ranks
+    return gpus * (launch.placement.nodes or _number(launch, "nnodes")), ranks
 
 
 def _number(launch: LaunchCommand, name: str) -> int:

@@ -241,6 +241,13 @@ def _container_at(words: Sequence[Word]) -> int | None:
     return None
 
 
+_CACHE: Final = re.compile(r"\.cache/huggingface(?:/hub)?(?:$|[:,])")
+CACHE_OF_HOST: Final = (
+    "The container shares a cache of models with its host: --format docker and compose name a volume in its "
+    "place (huggingface), which downloads the model once more."
+)
+
+
 @dataclass(slots=True)
 class _ContainerOptions:
     """Options of ``docker run`` that matter."""
@@ -260,6 +267,8 @@ class _ContainerOptions:
                 self.entrypoint = word
             case "--gpus":
                 self.gpus, self.devices = _gpus(word.text), _listed_devices(word.text)
+            case "-v" | "--volume" | "--mount" if _CACHE.search(word.text):
+                self.notes.append(CACHE_OF_HOST)
             case "--env-file":
                 self.notes.append(f"The variables in {_file(word.text)} are not known.")
             case _:

@@ -238,6 +238,23 @@ def test_no_manifest_of_several_gpu_types_replaces_another(client: TestClient) -
         assert document["spec"]["selector"]["matchLabels"] == {"app": name}
         assert document["spec"]["template"]["metadata"]["labels"] == {"app": name}
     assert "# for NVIDIA H100 80GB HBM3 (h100-sxm-80gb)" in text
+    # GPU feature discovery labels a node with the driver's name; slices are asked for by their own resource.
+    products = [each["spec"]["template"]["spec"].get("nodeSelector") for each in documents]
+    assert products[0] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    assert products[1] == {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    assert products[2] is None
+
+
+def test_a_manifest_says_what_it_needs() -> None:
+    """Qwen3-32B has 32.8 billion parameters of 2 bytes: 61.0 GiB, and a fifth more on the disk."""
+    words = ["plan", "Qwen/Qwen3-32B", "--gpu", "h100", "--format", "kubernetes"]
+    result = CliRunner().invoke(cli, words, env={"HF_HUB_OFFLINE": "1"})
+    comments = " ".join(result.stderr.split())
+    room = re.search(r"named huggingface with (\d+) GiB or more, computed from its parameters", comments)
+    assert room is not None
+    assert abs(int(room[1]) - 1.2 * 32.762e9 * 2 / 2**30) < 1
+    assert "kubectl expose deployment vllm-qwen3-32b --port 8000" in comments
+    assert "nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}" in comments
 
 
 SLICE = LLAMA.replace("gpu=h100-sxm-80gb", "gpu=a100-sxm-80gb-mig-3g.40gb").replace("&kv_cache_dtype=fp8", "")

@@ -345,3 +345,28 @@ def test_a_table_loses_spare_columns_before_others(rows: list[tuple[str, str, st
     if "spare" not in heading:
         longest = [max(len(name), *(len(row[name]) for row in named)) for name in ("first", "spare")]
         assert sum(longest) + LEAST_CUT > width - 6
+
+
+def test_adapters_have_a_line_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they take is the difference between two starts, with and without them."""
+    question = "check Qwen/Qwen3-8B --gpu h100:1"
+    plain, served = (
+        text(f"{question}{more}", 110, monkeypatch)
+        for more in ("", " --enable-lora --max-loras 4 --max-lora-rank 64")
+    )
+
+    def amount(lines: list[str], name: str) -> float:
+        (line,) = [each for each in lines if each.strip().startswith(name)]
+        return float(line.removeprefix(" ").strip().removeprefix(name).split()[0])
+
+    added = amount(served, "weights") - amount(plain, "weights")
+    # 36 layers: 4 adapters of 64 rows beside each linear layer make about 1.4 GiB.
+    assert abs(amount(served, "of which LoRA adapters") - added) < 0.02
+    assert 1.2 < added < 1.6
+    assert not any("adapters" in line for line in plain)
+
+
+def test_a_start_on_several_nodes_warns_beside_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = text("plan deepseek-ai/DeepSeek-V3.1 --gpu h100", 110, monkeypatch)
+    at = next(at for at, line in enumerate(lines) if line.startswith("vllm serve"))
+    assert "this line alone does not start them" in " ".join(lines[at + 1 : at + 4])

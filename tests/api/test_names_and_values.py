@@ -237,3 +237,41 @@ def test_flags_of_another_engine_are_one_word() -> None:
     found = CliRunner().invoke(cli, asked)
     assert found.exit_code == ExitCode.BAD_INPUT
     assert found.output == "--engine-flags takes all flags as one word: --engine-flags '-c 32768'\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "route"), [("/v1/plann", "/v1/plan"), ("/gpu", "/v1/gpus"), ("/v1/modles", "/v1/models")]
+)
+def test_a_mistyped_route_is_answered_with_the_nearest(client: TestClient, path: str, route: str) -> None:
+    problem = client.get(path).json()
+    assert problem["status"] == 404
+    assert route in problem["nearest"]
+    assert route in problem["detail"]
+
+
+@pytest.mark.parametrize("path", ["/wp-login.php", "/.env", "/v1/completions"])
+def test_other_paths_are_near_no_route(client: TestClient, path: str) -> None:
+    assert "nearest" not in client.get(path).json()
+
+
+CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
+DOCKER = f"docker run --gpus '\"device=0,1\"' -v {CACHE} vllm/vllm-openai:v0.19.0"
+
+
+@pytest.mark.parametrize(("flags", "idle"), [("", True), (" --tensor-parallel-size 2", False)])
+def test_devices_and_a_cache_of_a_docker_line_are_named(flags: str, idle: bool, client: TestClient) -> None:
+    body = {"command": f"{DOCKER} --model Qwen/Qwen3-8B{flags}", "gpus": ["h100-sxm-80gb"]}
+    notes = client.post("/plan", json=body).json()["command"]["notes"]
+    assert any("shares a cache of models with its host" in note for note in notes)
+    assert any("gives the start 2 GPUs (0, 1), and it uses 1" in note for note in notes) is idle
+
+
+def test_a_word_finds_the_models_that_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    result = CliRunner().invoke(cli, ["plan", "mistral", "--gpu", "h100"])
+    first, near, where, remedies = result.stderr.splitlines()
+    assert result.exit_code == 2
+    assert "mistral is neither stored nor bundled" in first
+    assert near.startswith("Nearest: mistralai/Mistral-7B-")
+    assert where.endswith("dryserve models list mistral")
+    assert remedies.startswith("Unset HF_HUB_OFFLINE")

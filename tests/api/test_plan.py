@@ -122,7 +122,7 @@ def test_an_inline_config_wins_over_the_models_own(client: TestClient) -> None:
 def test_the_model_says_where_its_config_comes_from(client: TestClient) -> None:
     model = client.post("/plan", json=GEMMA).json()["model"]
     assert model["source"] == "bundled"
-    assert "offline" in model["note"]
+    assert "HF_HUB_OFFLINE is set" in model["note"]
     kinds = {kind["kind"]: kind["layers"] for kind in model["architecture"]["attention"]}
     assert kinds == {"sliding_window": 50, "full_attention": 10}
 
@@ -352,7 +352,7 @@ def test_a_table_tells_levers_and_waste(client: TestClient) -> None:
     assert "Changes that give more, in the order to try them: what costs nothing first," in " ".join(
         text.split()
     )
-    assert "% wasted" in text
+    assert re.search(r"takes [\d.]+ GiB of a rank: [\d.]+ its tokens and states, [\d.]+ tokens outside", text)
 
 
 def test_without_a_dtype_every_dtype_of_the_release_is_tried(client: TestClient) -> None:

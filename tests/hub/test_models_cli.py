@@ -58,7 +58,7 @@ def test_what_was_pulled_is_planned_offline(cache: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("HF_HUB_OFFLINE", "0")
         result = run("models", "pull", "acme/gemma", "acme/none")
     assert result.exit_code == 1
-    assert f"acme/gemma at {COMMIT}" in result.stdout
+    assert f"stored acme/gemma at commit {COMMIT}" in result.stdout
     assert "acme/none: the Hub has no model acme/none" in result.stderr
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     answer = planned("acme/gemma")
@@ -76,7 +76,10 @@ def test_a_cache_of_the_hubs_own_tools_is_imported(tmp_path: Path) -> None:
     with serving(FakeHub({"acme/gemma": repository})) as server:
         asked_by_the_hubs_own_library(server.endpoint, tmp_path / "home", "acme/gemma", "main")
     result = run("models", "import", str(tmp_path / "home" / "hub"))
-    assert (result.exit_code, result.stdout) == (0, f"acme/gemma at {COMMIT}\n")
+    assert (result.exit_code, result.stdout.partition(" in ")[0]) == (
+        0,
+        f"stored acme/gemma at commit {COMMIT}",
+    )
     assert planned("acme/gemma")["revision"] == COMMIT
 
 
@@ -87,7 +90,7 @@ def test_a_tree_of_models_is_imported(tmp_path: Path) -> None:
     (tmp_path / "site" / "google" / "broken" / "config.json").write_text("<html>")
     result = run("models", "import", str(tmp_path / "site"))
     assert result.exit_code == 1
-    assert result.stdout == "google/gemma-mine at an unknown commit\n"
+    assert result.stdout.startswith("stored google/gemma-mine (its files do not say their commit) in ")
     assert "google/broken: config.json of google/broken is not a JSON object" in result.stderr
     answer = planned("google/gemma-mine")
     assert (answer["source"], answer["revision"]) == ("hub", None)
@@ -99,7 +102,10 @@ def test_a_tree_of_models_is_imported(tmp_path: Path) -> None:
 def test_a_single_model_takes_the_id_it_is_given(tmp_path: Path) -> None:
     shutil.copytree(GEMMA, tmp_path / "weights")
     result = run("models", "import", str(tmp_path / "weights"), "--id", "acme/mine")
-    assert (result.exit_code, result.stdout) == (0, "acme/mine at an unknown commit\n")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("plan it: dryserve plan acme/mine --gpu GPU\n")
+    listed = run("models", "stored")
+    assert (listed.exit_code, listed.stdout.split()[0]) == (0, "acme/mine")
     assert run("models", "import", str(tmp_path / "weights"), "--id", "../mine").exit_code == 1
     assert run("models", "import", str(tmp_path), "--id", "acme/mine").exit_code in {0, 1}
     (tmp_path / "empty").mkdir()

@@ -24,6 +24,7 @@ from service.application.text.container import (
     not_mounted,
     patched,
     port,
+    several_nodes,
     slice_of,
     slice_words,
 )
@@ -44,7 +45,9 @@ class Written:
 
 def render_commands(plan: Plan) -> Written:
     """Write the recommended command for each GPU type, each on one line that a shell can run."""
-    return _written(plan, lambda _, best: _line(best.command, *_several_nodes(best), *left_out(best)))
+    return _written(
+        plan, lambda _, best: _line(best.command, *filter(None, (several_nodes(best),)), *left_out(best))
+    )
 
 
 def render_docker(plan: Plan) -> Written:
@@ -130,13 +133,6 @@ def _line(command: str, *comments: str) -> Block:
     line = for_shell(command)
     quoted = line.startswith('"') or VARIABLE.match(line) is not None
     return Block((*comments, *((QUOTED,) if quoted else ())), line)
-
-
-def _several_nodes(best: Candidate) -> tuple[str, ...]:
-    if nodes_of(best) == 1:
-        return ()
-    what = "this line alone does not start them; --format kubernetes writes what each node runs"
-    return (f"{nodes_words(best)}: {what}",)
 
 
 def _docker(plan: Plan, gpu: GpuType, best: Candidate) -> Block:

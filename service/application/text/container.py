@@ -59,6 +59,14 @@ def nodes_words(best: Candidate) -> str:
     return f"{best.gpus} GPUs ({sizes(best)}) are {nodes_of(best)} nodes of {GPUS_OF_A_NODE}"
 
 
+def several_nodes(best: Candidate) -> str:
+    """Say that a command starts the processes of one node alone; empty where that is all."""
+    if nodes_of(best) == 1:
+        return ""
+    what = "this line alone does not start them; --format kubernetes writes what each node runs"
+    return f"{nodes_words(best)}: {what}"
+
+
 def folders(best: Candidate) -> tuple[str, ...]:
     """Return the folders that the command reads: of the model, and of the draft with which it speculates."""
     speculative = best.flags.speculative_config

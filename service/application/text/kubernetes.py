@@ -24,12 +24,18 @@ from service.application.text.container import (
 )
 from service.application.text.words import printable
 from service.bundled_toml import read_toml
-from service.gpus.gpu_type import GpuType
+from service.gpus.gpu_type import GpuType, MemoryBasis
+from service.memory.parallelism import Parallelism
+from service.memory.weights.parameters import parameter_bytes
 from service.units import GIB, ceil_div
 
 SPARE_DISK: Final = 1.2
 """Disk for a checkpoint as a multiple of its bytes: a download needs room for parts of files."""
 GPU: Final = "nvidia.com/gpu"
+PRODUCT: Final = "nvidia.com/gpu.product"
+WHERE_MIXED: Final = "where nodes have other GPUs too, add to the pod's spec nodeSelector"
+LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,61}[A-Za-z0-9]", re.ASCII)
+"""What is left as it is in the value of a label, but for its spaces."""
 MIXED: Final = f"its name where the device plugin's MIG strategy is mixed; with single it is {GPU}"
 LEADER: Final = '"$LWS_LEADER_ADDRESS"'
 RANK: Final = '"$LWS_WORKER_INDEX"'
@@ -64,7 +70,13 @@ def kubernetes(plan: Plan, gpu: GpuType, best: Candidate) -> Block:
     container = in_container(best)[1]
     profile = slice_of(gpu)
     sliced = () if profile is None else (f"{_resource(gpu)} is {MIXED}",)
-    needed = (*patched(plan), f"{needs}; {secret}", *sliced)
+    name = name_of(plan, gpu, best)
+    writes = f"a Service that selects app: {name} reaches it"
+    if not several:
+        writes += f"; kubectl expose deployment {name} --port {port(best)} makes one"
+    product = _product(gpu)
+    nodes = () if not product or len(plan.plans) > 1 else (f"{WHERE_MIXED}: {{{PRODUCT}: {product}}}",)
+    needed = (*patched(plan), f"{needs}; {secret}", writes, *nodes, *sliced)
     comments = (*needed, *container, *absent, *replaced, *left_out(best))
     return Block(comments, f"{_meant_for(plan, gpu)}{as_yaml(document)}")
 
@@ -73,10 +85,19 @@ def _meant_for(plan: Plan, gpu: GpuType) -> str:
     """Return a comment that says which GPUs a manifest is for, where there are several; else nothing."""
     if len(plan.plans) == 1:
         return ""
-    name = " ".join(printable(gpu.name).split())
-    return (
-        f"# for {name} ({gpu.id}): where nodes differ, select those by their label nvidia.com/gpu.product\n"
-    )
+    name, product = " ".join(printable(gpu.name).split()), _product(gpu)
+    nodes = f"; it runs on nodes that GPU feature discovery labels {PRODUCT}: {product}" if product else ""
+    return f"# for {name} ({gpu.id}){nodes}\n"
+
+
+def _product(gpu: GpuType) -> str:
+    """Return the label of nodes with a GPU type of the catalog; empty for a slice or a caller's own type.
+
+    Source: NVIDIA k8s-device-plugin, internal/lm/resource.go: the driver's name with dashes for spaces.
+    """
+    if gpu.is_slice or gpu.memory_basis is MemoryBasis.GIVEN or not gpu.name.startswith("NVIDIA "):
+        return ""
+    return "-".join(gpu.name.split()) if LABEL.fullmatch(gpu.name) else ""
 
 
 def _resource(gpu: GpuType) -> str:
@@ -89,9 +110,15 @@ def _resource(gpu: GpuType) -> str:
 
 
 def _room(best: Candidate) -> str:
-    """Return how much disk the model needs, if the bytes of its checkpoint are known."""
-    size = best.model.checkpoint_bytes
-    return "" if size is None else f" with {ceil_div(int(size * SPARE_DISK), GIB)} GiB or more"
+    """Return how much disk the model needs: by the bytes of its checkpoint, or else by its parameters."""
+    size, computed = best.model.checkpoint_bytes, ""
+    if size is None and best.start is not None:
+        release = best.start.engine_config.release
+        size = parameter_bytes(best.model.architecture, Parallelism(), release)
+        computed = ", computed from its parameters"
+    if size is None:
+        return ""
+    return f" with {ceil_div(int(size * SPARE_DISK), GIB)} GiB or more{computed}"
 
 
 def _deployment(plan: Plan, gpu: GpuType, best: Candidate) -> dict[str, Any]:
@@ -106,9 +133,18 @@ def _deployment(plan: Plan, gpu: GpuType, best: Candidate) -> dict[str, Any]:
             "replicas": 1,
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": _pod(serving)},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {**_placed(plan, gpu), **_pod(serving)},
+            },
         },
     }
+
+
+def _placed(plan: Plan, gpu: GpuType) -> dict[str, Any]:
+    """Return on which nodes pods run, where there are manifests of several GPU types."""
+    product = _product(gpu)
+    return {"nodeSelector": {PRODUCT: product}} if product and len(plan.plans) > 1 else {}
 
 
 def _leader_worker_set(plan: Plan, gpu: GpuType, best: Candidate) -> dict[str, Any]:
@@ -120,7 +156,8 @@ def _leader_worker_set(plan: Plan, gpu: GpuType, best: Candidate) -> dict[str, A
     each = ceil_div(best.gpus, nodes)
     leader, worker = _node_commands(plan, best, nodes)
     pods = {
-        role: _pod(
+        role: _placed(plan, gpu)
+        | _pod(
             {**_container(plan, best, ["/bin/sh", "-c"], [], {_resource(gpu): each}), "args": [script]},
             serving=role == "leader",
         )

@@ -13,6 +13,7 @@ from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell
 from service.application.text.comparison import UNCHANGED, comparison_lines
+from service.application.text.container import several_nodes
 from service.application.text.details import (
     cache_lines,
     candidate_lines,
@@ -139,6 +140,8 @@ def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
     yield ""
     yield best.command if best.command.isprintable() else for_shell(best.command)
     yield ""
+    if warning := several_nodes(best):
+        yield from indented(f"! {warning}", width)
     for sentence in plan.sentences:
         yield from indented(sentence, width)
     yield from candidate_lines(best, width)
