@@ -77,8 +77,11 @@ def attempts_of(
     captured = tuple(_captured(request, flags, steps, gpu)) if stage is Stage.RUN else ()
     yield from captured
     if captured and not shorter_only:
+        # A state is as large with any cache dtype: more states take fewer bytes of weights, or more GPUs.
         yield from checkpoint_sources(request, flags, steps, gpu)
         yield from quantized_sources(request, flags, steps, gpu)
+        yield (each for each in _other_ranks(flags, steps.rules) if _more_ranks(each.flags, flags))
+        return
     if shorter_only:
         if stage is Stage.MEMORY:
             yield shorter_attempts(request, flags, steps, gpu)

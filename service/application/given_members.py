@@ -1,11 +1,11 @@
 """Reads a request of which few members are given, without the validators of all others."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from service.application.schemas.base import Input
+from service.application.schemas.base import Input, unchecked
 
 Read = TypeVar("Read", bound=Input)
 
@@ -33,7 +33,7 @@ def read_given(schema: type[Read], given: Mapping[str, Any]) -> Read | None:
         read = _schema_of(schema, plain).model_validate(plain)
     except ValidationError:
         return None
-    return cast("Read", schema.model_construct(None, **dict(read), **parts))
+    return unchecked(schema, **dict(read), **parts)
 
 
 def _schema_of(schema: type[Input], names: Mapping[str, Any]) -> type[BaseModel]:

@@ -238,7 +238,7 @@ def _forced(architecture: ModelArchitecture, heads: _Heads, engine_config: Engin
         head_sizes=heads.sizes,
         kv_cache_dtype=engine_config.kv_cache_dtype,
         chosen=engine_config.attention_backend,
-        gemma4=architecture.model_type.startswith("gemma4"),
+        gemma4=architecture.model_type.startswith(("gemma4", "diffusion_gemma")),
         mla=mla is not None,
         sparse=mla is not None and mla.indexer is not None,
         qk_nope_head_dim=None if mla is None else mla.qk_nope_head_dim,

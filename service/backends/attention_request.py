@@ -41,6 +41,8 @@ class AttentionRequest:
     sinks: bool = False
     mm_prefix: bool = False
     """Attention is bidirectional over the tokens of one image (Gemma 3, multimodal Gemma 4)."""
+    non_causal: bool = False
+    """Some tokens that are computed together see each other both ways (DiffusionGemma)."""
     sliding_window: bool = False
     logits_soft_cap: bool = False
     shares_cache: bool = False

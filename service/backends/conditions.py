@@ -111,6 +111,7 @@ PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
     "sinks": _is(lambda s: s.request.sinks),
     "shares_cache": _is(lambda s: s.request.shares_cache),
     "mm_prefix": _is(lambda s: s.request.mm_prefix),
+    "non_causal": _is(lambda s: s.request.non_causal),
     "logits_soft_cap": _is(lambda s: s.request.logits_soft_cap),
     "flash_attn_available": Predicate(int, lambda s, version: version in s.flash_attn_available),
     "flash_attn": _within(lambda s: s.flash_attn),

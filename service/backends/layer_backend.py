@@ -165,6 +165,7 @@ def layer_request(
         attn_type=_attention_type(mixer),
         sinks=mixer.sinks,
         mm_prefix=engine_config.bidirectional_media,
+        non_causal=mixer.canvas,
         sliding_window=mixer.sliding_window is not None,
         logits_soft_cap=mixer.logits_soft_cap,
         shares_cache=mixer.shares_cache_of is not None,

@@ -1,6 +1,7 @@
 """Puts the commands of `dryserve` together."""
 
 import gc
+import os
 from typing import Annotated, Final
 
 import typer
@@ -43,6 +44,8 @@ def main() -> None:
     Nor is it when the process ends.
     """
     gc.disable()
+    # Pydantic would read the metadata of all installed packages to find plugins of its own.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         with stored_methods():
             cli()

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Final
 
 from service.architecture.model import ModelArchitecture
 from service.engine_config.environment import allows_long_context
@@ -14,6 +15,9 @@ from service.engines.flags import ServeFlags
 from service.engines.rules.batches import BatchRules
 from service.gpus.gpu_type import GpuType
 from service.units import GIB
+
+DEFAULT_REQUESTS: Final = 128
+"""Requests at once from which on a class takes its own number: vLLM 0.24.0, SchedulerConfig."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class RequestLimits:
         """Return the limits of a start with defaults of its GPU type; ``drafted``: what drafts tokens."""
         tokens = _limited(length.tokens, flags, drafted, rules)
         batched, seqs = _batch(architecture, flags, rules.batches, defaults, tokens)
+        if seqs >= DEFAULT_REQUESTS:
+            seqs = rules.batches.default_requests.get(architecture.class_name, seqs)
         return cls(tokens, length.is_fitted, batched, seqs)
 
     @property

@@ -12,6 +12,7 @@ from service.explanation.log_facts import nearest_release
 from service.nearest_names import nearest
 from service.startup_log.log import StartupLog
 from service.startup_log.logged_failure import Failure
+from service.startup_log.released_names import released_name
 
 MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""
@@ -34,9 +35,24 @@ HALF: Final = 0.5
 
 def offers(log: StartupLog, failure: Failure) -> tuple[str, ...]:
     """Return flags that follow from the logged numbers, each with its reason."""
+    named = tuple(_releases(failure.message))
     if failure.cause is None:
-        return ()
-    return tuple(_offers(log, failure.cause.name, failure.message))
+        return named
+    return (*named, *_offers(log, failure.cause.name, failure.message))
+
+
+def _releases(message: str) -> Iterator[str]:
+    """Yield which releases have the name that a program could not import from the engine."""
+    found = released_name(message)
+    if found is None:
+        return
+    if found.still:
+        yield f"vLLM {found.first} or newer: of the releases that were read, none before it has {found.name}"
+    else:
+        yield (
+            f"of the releases that were read, vLLM {found.first} to {found.last} have {found.name}: use one "
+            "of them, or a version of the package that imports it which is made for your release"
+        )
 
 
 def share_left(log: StartupLog) -> float | None:

@@ -25,7 +25,7 @@ LEAST_WRAPPED: Final = 3
 FRAMED: Final = frozenset("|+-=^~*#")
 """Ends of lines that are drawn to one width: tables, rules, the marks of a traceback."""
 
-_CARETS: Final = re.compile(r"\^\[\[[0-9;]{0,16}m|\^M$")
+_CARETS: Final = re.compile(r"(?:\^\[|ESC)\[[0-9;]{0,16}m|\^M$")
 """The same escapes as `cat -v` and some editors show them."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d )|(?<=\.\d\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
@@ -180,7 +180,7 @@ def clean(text: str) -> str:
         text = _ESCAPED.sub(lambda found: unescape(found[0]), text)
     if not text.isascii():
         text = text.translate(_TYPED_QUOTES)
-    if "^" in text:
+    if "^" in text or "ESC[" in text:
         text = _CARETS.sub("", text)
     if not text.isprintable():
         text = _ESCAPES.sub("", text)

@@ -34,7 +34,7 @@ from service.startup_log.phrases import CAUSES, WRAPPERS
 from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import Described, cause_of_words, described
 from service.startup_log.templates import SentenceIndex, lines_containing
-from service.startup_log.whole_messages import MAX_MESSAGE
+from service.startup_log.whole_messages import END_OF_TITLE, MAX_MESSAGE
 
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
@@ -158,7 +158,8 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
 
 def with_reason(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return a failure of which the place alone is known with the reason that a person gives for it."""
-    found = described(reasons(sentences(lines)))
+    said = (each for each in reasons(sentences(lines)) if failure.message[:END_OF_TITLE] not in each.text)
+    found = described(tuple(said))
     if found is None or found.cause is None or found.general:
         return failure
     return replace(failure, cause=found.cause, paraphrased=True, origin=NOWHERE)

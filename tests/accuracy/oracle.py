@@ -51,6 +51,10 @@ TRIMMED: Final = {
     "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-NVFP4": "NVFP4",
 }
 """Models whose hf_quant_config.json was a trimmed copy when the releases were asked, by its quant_algo."""
+REPAIRED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "Qwen/Qwen2.5-32B-Instruct": {"max_position_embeddings": 131_072},
+}
+"""Models whose copy was changed by others when the releases were asked, by the values that it had."""
 
 WHOLE: Final = BundledSnapshot(withheld={})
 """With the models that are not planned: the releases were asked about their copies too."""
@@ -88,9 +92,11 @@ def architecture_of(folder: Path) -> ModelArchitecture:
 
 @cache
 def asked_architecture(model_id: str) -> ModelArchitecture:
-    """Read a bundled model as the releases were asked about it: from trimmed copies where there were some."""
+    """Read a bundled model as the releases were asked about it: from the copies that there were."""
     fetched = WHOLE.get(model_id)
     trimmed = TRIMMED.get(model_id)
+    if fetched is not None and model_id in REPAIRED:
+        return read_architecture(read_document({**fetched.config, **REPAIRED[model_id]}))
     if fetched is None or trimmed is None:
         return bundled_architecture(model_id)
     section = {"quantization": {"quant_algo": trimmed, "kv_cache_quant_algo": "FP8"}}

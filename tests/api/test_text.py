@@ -79,6 +79,15 @@ def test_a_refusal_is_told_in_the_engines_words(client: TestClient) -> None:
     assert all(" ".join(fix.split()) in text for fix in error["fix"])
 
 
+def test_a_refusal_says_with_which_context(client: TestClient) -> None:
+    """Its config's max_position_embeddings are 128,000; with fewer tokens it starts on the same GPU."""
+    answer = client.get(
+        "/plan?model=Qwen/Qwen2.5-VL-7B-Instruct&gpu=rtx-4090-24gb:1", headers={"Accept": "text/plain"}
+    )
+    assert "Does not start with a context of 128,000 tokens: TP 1: auto" in answer.text
+    assert "Recommended, starts: auto (bfloat16), context " in answer.text
+
+
 def test_many_gpus_are_compared_line_by_line(client: TestClient) -> None:
     query = {key: value for key, value in GEMMA_QUERY.items() if key != "gpu"}
     text = client.get("/plan", params={**query, "format": "table"}).text

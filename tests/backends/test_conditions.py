@@ -82,6 +82,7 @@ SUBJECT = Subject(
         ("sinks", True, False),
         ("shares_cache", True, False),
         ("mm_prefix", False, True),
+        ("non_causal", False, True),
         ("logits_soft_cap", False, True),
         ("flash_attn_available", 2, 4),
         ("flash_attn", [2], [3, 4]),

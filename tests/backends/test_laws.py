@@ -46,6 +46,7 @@ multi_head = st.builds(
     block_size=st.sampled_from((None, 8, 16, 48, 128)),
     sinks=st.booleans(),
     mm_prefix=st.booleans(),
+    non_causal=st.booleans(),
     sliding_window=st.booleans(),
     logits_soft_cap=st.booleans(),
     flash_attn_version=st.sampled_from((None, 2, 4)),

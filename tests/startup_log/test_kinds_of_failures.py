@@ -8,6 +8,27 @@ from service.startup_log.logged_failure import Failure
 PREFIX = "(EngineCore_DP0 pid=312) ERROR 10-02 09:14:22 [core.py:843] "
 
 RAISED = [
+    # The dynamic linker, where Triton's cache lies on a file system that is mounted with noexec
+    (
+        "ImportError: /tmp/x/cuda_utils.cpython-312.so: failed to map segment from shared object",
+        "folder_not_executable",
+    ),
+    # vLLM 0.19.0 to 0.33.0, envs.py env_with_choices
+    (
+        "ValueError: Invalid value 'FOO' for VLLM_ALL2ALL_BACKEND. Valid options: ['naive', 'pplx'].",
+        "environment_variable",
+    ),
+    # pyzmq and NCCL, on an address that is not this host's
+    (
+        "zmq.error.ZMQError: Cannot assign requested address (addr='tcp://10.0.0.1:5555')",
+        "ranks_not_connected",
+    ),
+    ("RuntimeError: ncclSystemError: Call to bind failed: Cannot assign requested address", "nccl"),
+    # transformers 4, quantizers/quantizer_bnb_4bit.py
+    (
+        "ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of bitsandbytes",
+        "package_missing",
+    ),
     # transformers 5.0, modeling_rope_utils.py: the field moved into rope_parameters
     ("AttributeError: 'Qwen3Config' object has no attribute 'rope_theta'", "transformers_too_new"),
     # transformers 4, utils/hub.py: the path of a folder begins with a slash
@@ -240,6 +261,11 @@ LOGGED = [
 ]
 
 REQUESTS = [
+    # FastAPI's answer to a body that it does not take
+    (
+        "Error code: 400 - {'message': \"[{'type': 'missing', 'loc': ('body', 'n')}]\"}",
+        "request_parameter_refused",
+    ),
     # Starlette's answer to a route that is not there, as the client of OpenAI prints it
     ("openai.NotFoundError: Error code: 404 - {'detail': 'Not Found'}", "route_not_found"),
     # httpcore, h11 and aiohttp: the server went away within an answer

@@ -1,6 +1,6 @@
 """Base classes of requests and answers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar, cast
@@ -43,15 +43,28 @@ class Input(BaseModel):
         return (str(name) for name in document if name not in cls.model_fields)
 
 
+def unchecked(part: type[Part], **given: Any) -> Part:  # noqa: ANN401 - members that were checked, or need no check
+    """Return what ``part.model_construct`` makes of members, a hundred times as fast.
+
+    For each default that a factory makes, Pydantic reads the factory's signature first: 0.3 ms for two of
+    them, and a cycle with a copy of ``sys.modules`` that only a full garbage collection frees.
+    """
+    factories = {name: field.default_factory for name, field in part.model_fields.items()}
+    made = {
+        name: cast("Callable[[], Any]", factory)()
+        for name, factory in factories.items()
+        if factory is not None and name not in given
+    }
+    return cast("Part", part.model_construct(set(given), **made, **given))
+
+
 @cache
 def unchecked_default(part: type[Part]) -> Part:
     """Return a part of a request in which everything is left out: one object for all requests.
 
-    Defaults need no check, whose validators take as long to build as a tenth of a plan takes. Pydantic reads
-    the signature of each default's factory whenever it makes one without a check: 0.3 ms, and a cycle with a
-    copy of ``sys.modules`` that only a full garbage collection frees.
+    Defaults need no check, whose validators take as long to build as a tenth of a plan takes.
     """
-    return cast("Part", part.model_construct())
+    return unchecked(part)
 
 
 class Output(BaseModel):

@@ -8,6 +8,7 @@ from typing import Final
 from service.advisor.concurrency_curve import concurrency_curve
 from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Refusal
+from service.advisor.steps_of_advice import whole_length_of
 from service.advisor.verdict import Verdict
 from service.application.text.in_short import in_short
 from service.application.text.layout import folded
@@ -153,7 +154,9 @@ def refusal_lines(candidates: Iterable[Candidate], width: int, *, every: bool = 
             continue
         kinds.setdefault(kind, [])
         yield ""
-        yield from folded(f"{_doubted(verdict)} start: {_names(refused)}", width, deeper="  ")
+        yield from folded(
+            f"{_doubted(verdict)} start{_context_of(refused)}: {_names(refused)}", width, deeper="  "
+        )
         yield from words
     others = [each for alike in kinds.values() for each in alike]
     if others:
@@ -164,6 +167,21 @@ def refusal_lines(candidates: Iterable[Candidate], width: int, *, every: bool = 
 
 def _doubted(verdict: str) -> str:
     return "Does not" if verdict == Verdict.REFUSED else "Might not"
+
+
+def _context_of(refused: Iterable[Candidate]) -> str:
+    """Return with which context starts lack memory for a cache, where it is one that nobody gave."""
+    lengths = {whole_length_of(each) if _lacks_cache(each) else 0 for each in refused}
+    length = lengths.pop() if len(lengths) == 1 else 0
+    return f" with a context of {length:,} tokens" if length else ""
+
+
+def _lacks_cache(candidate: Candidate) -> bool:
+    """Whether the engine loads the weights, then finds too little memory for the model's whole context."""
+    error, memory = candidate.error, candidate.memory
+    if candidate.flags.max_model_len is not None or error is None or memory is None:
+        return False
+    return error.stage is Stage.MEMORY and memory.weights.low <= memory.total.high
 
 
 def _kind(error: Refusal | None) -> str:

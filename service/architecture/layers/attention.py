@@ -112,6 +112,8 @@ class Attention:
     """Keys and values are those of an encoder, cached once for each request (Whisper)."""
     encodes: bool = False
     """Tokens see each other both ways, so that a prompt is computed at once and nothing is cached (BERT)."""
+    canvas: bool = False
+    """Tokens of the canvas that a request works on see each other both ways (DiffusionGemma)."""
     stored_sinks: int = 0
     """Learned keys, and maybe values, in the first blocks of the cache for all queries (openPangu)."""
     convolutions: PackedConvolutions | None = None

@@ -44,6 +44,8 @@ class ModelEnds:
     embedding_size: int | None = None
     """Width of embedding and output; ``None`` is the hidden size. Projections connect it with the layers."""
     ngrams: NgramTables | None = None
+    self_conditioning: int | None = None
+    """Width of a gated network for the last step's output, in full on every rank (DiffusionGemma)."""
     whole_embedding: bool = False
     """Every rank holds the whole embedding; an untied output is still split."""
 

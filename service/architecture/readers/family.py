@@ -129,3 +129,11 @@ def attention(
         sliding_window=window,
         weights=weights,
     )
+
+
+def own_fields(text: Config, index: int) -> Config:
+    """Return the fields of one layer from ``per_layer_config``, whose keys may have leading zeros."""
+    specified = text.section("per_layer_config") or Config({}, text.at("per_layer_config"))
+    number = str(index)
+    own = next((part for key, part in specified.sections() if (key.lstrip("0") or "0") == number), None)
+    return own or Config({}, f"{specified.pointer}/{index}")

@@ -16,6 +16,7 @@ from service.architecture.readers.family import (
     layer_types,
     num_kv_heads,
     num_layers,
+    own_fields,
 )
 from service.architecture.readers.recipe import Sparse
 
@@ -251,7 +252,7 @@ def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
         raise InvalidConfig(text.at("position_layers"), f"has no entries for {count} layers")
 
     def mixer(index: int) -> Attention:
-        own = _own_fields(text, index)
+        own = own_fields(text, index)
         size = head_size(Config({**text.fields, **own.fields}, own.pointer))
         return Attention(
             num_heads=text.count("num_attention_heads"),
@@ -268,13 +269,6 @@ def _domyn_edge(text: Config) -> tuple[DecoderLayer, ...]:
         )
         for index in range(count)
     )
-
-
-def _own_fields(text: Config, index: int) -> Config:
-    """Return the fields of one layer from ``per_layer_config``, whose keys may have leading zeros."""
-    specified = text.section("per_layer_config") or Config({}, text.at("per_layer_config"))
-    own = next((part for key, part in specified.sections() if key.isdigit() and int(key) == index), None)
-    return own or Config({}, f"{specified.pointer}/{index}")
 
 
 def _earlier_tokens(text: Config, window: object) -> int | None:

@@ -10,6 +10,7 @@ from service.architecture.layers.attention import Attention, AttentionWeights, Q
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
 from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
+from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE
 from service.architecture.readers.family import (
     Family,
@@ -18,6 +19,7 @@ from service.architecture.readers.family import (
     layer_types,
     num_kv_heads,
     num_layers,
+    own_fields,
 )
 
 GEMMA4_VIDEO_TOKENS: Final = 32 * (70 + 2 + 6)
@@ -167,6 +169,40 @@ def _gemma4(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
+def _diffusion_gemma(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read DiffusionGemma: Gemma 4 whose layers that see everything may have heads of their own.
+
+    Source: vLLM 0.24.0 to 0.33.0, diffusion_gemma.py builds Gemma4Model; transformers 5.19,
+    DiffusionGemmaTextConfig.__post_init__: ``num_global_key_value_heads`` needs no ``attention_k_eq_v``, and
+    ``per_layer_config`` says the same by the layer's number.
+    """
+    layers = _gemma4(Config({**text.fields, "attention_k_eq_v": True}, text.pointer, plain=text.plain))
+    if "per_layer_config" in text:
+        size, heads = head_size(text), num_kv_heads(text)
+        layers = tuple(
+            _with_heads(layer, size, heads, own_fields(text, at)) for at, layer in enumerate(layers)
+        )
+    return tuple(
+        replace(layer, mixer=replace(layer.mixer, canvas=True))
+        if isinstance(layer.mixer, Attention)
+        else layer
+        for layer in layers
+    )
+
+
+def _with_heads(layer: DecoderLayer, size: int, heads: int, own: Config) -> DecoderLayer:
+    mixer, size = layer.mixer, own.integer("head_dim", default=size)
+    if not isinstance(mixer, Attention):
+        return layer
+    heads = own.count("num_key_value_heads", default=heads)
+    return replace(layer, mixer=replace(mixer, head_size=size, head_size_v=size, num_kv_heads=heads))
+
+
+def _diffusion_ends(text: Config) -> ModelEnds:
+    """Source: vLLM 0.33.0, DiffusionGemmaSelfConditioning."""
+    return ModelEnds(self_conditioning=text.integer("intermediate_size"))
+
+
 def _sees_media_both_ways(text: Config) -> bool:
     return text.fields.get("use_bidirectional_attention") == "vision"
 
@@ -258,6 +294,17 @@ FAMILIES: Final[Mapping[str, Family]] = {
         largest_media_item=GEMMA4_VIDEO_TOKENS,
         bidirectional_media=_sees_media_both_ways,
         towers=pooled_patches.gemma4,
+        frame=ALL_EVERYWHERE,
+    ),
+    "DiffusionGemmaForBlockDiffusion": Family(
+        _diffusion_gemma,
+        multimodal=True,
+        tied_by_default=True,
+        supports_pipeline=False,
+        largest_media_item=GEMMA4_VIDEO_TOKENS,
+        bidirectional_media=_sees_media_both_ways,
+        towers=pooled_patches.gemma4,
+        ends=_diffusion_ends,
         frame=ALL_EVERYWHERE,
     ),
     "GptOssForCausalLM": Family(_gpt_oss, tied=False, frame=ALL_EVERYWHERE),

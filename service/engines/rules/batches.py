@@ -56,6 +56,8 @@ class BatchRules:
     """
     expert_batches: Mapping[str, int]
     """Default max_num_batched_tokens by the way in which tokens are sent to experts of other replicas."""
+    default_requests: Mapping[str, int]
+    """Requests at once by class, in place of 128 and more: the memory of its sampler bounds them."""
     v2_model_runner_offloads: bool
     """Whether the V2 model runner moves weights to the host's memory."""
     v2_model_runner_lacks: Mapping[str, str]

@@ -8,7 +8,7 @@ Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp get_allocation_size and shoul
 kRoundLarge, kSmallSize.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -22,7 +22,7 @@ from service.memory.interval import around
 from service.memory.parallelism import Parallelism
 from service.memory.weights.module_bytes import ModuleBytes
 from service.memory.weights.modules import Linear, Module, OutputEmbedding, PlainModule
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of, modules_of_stage
+from service.memory.weights.parameters import counted_layers, module_bytes_of, modules_beside_layers
 from service.memory.weights.weight_layout import weight_layout_at
 from service.units import MIB, round_up
 
@@ -74,16 +74,24 @@ def _rests(
     loading: Loading,
 ) -> int:
     sizes, unsplit = module_bytes_of(architecture, deployment, release), loading.unsplit_mib * MIB
-    modules = modules_of_stage(architecture, deployment, release, layers)
-    size = sum(rest(each, unsplit) for module in modules for each in large_tensors(module, sizes))
-    if not (loading.converts and unsplit):
-        return size
-    whole = replace(sizes, quantization=None)
-    for layer in layer_modules_of(architecture, deployment, release)[layers.start : layers.stop]:
-        freed = sorted(each for module in layer for each in large_tensors(module, whole))
-        made = (each for module in layer if sizes.scheme_of(module) for each in large_tensors(module, sizes))
-        size += sum(_reused(each, freed, unsplit) for each in made)
+
+    def rests(modules: Iterable[Module]) -> int:
+        return sum(rest(each, unsplit) for module in modules for each in large_tensors(module, sizes))
+
+    size = rests(modules_beside_layers(architecture, deployment, release, layers))
+    whole = replace(sizes, quantization=None) if loading.converts and unsplit else None
+    for layer, count in counted_layers(architecture, deployment, release, layers):
+        size += count * rests(layer)
+        if whole is not None:
+            size += count * _reused_by(layer, sizes, whole, unsplit)
     return size
+
+
+def _reused_by(layer: Sequence[Module], sizes: ModuleBytes, whole: ModuleBytes, unsplit: int) -> int:
+    """Return what the tensors of a layer that is quantized while it loads get beyond their own segments."""
+    freed = sorted(each for module in layer for each in large_tensors(module, whole))
+    made = (each for module in layer if sizes.scheme_of(module) for each in large_tensors(module, sizes))
+    return sum(_reused(each, freed, unsplit) for each in made)
 
 
 def _reused(size: int, freed: Sequence[int], unsplit: int) -> int:

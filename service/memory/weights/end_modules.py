@@ -39,6 +39,8 @@ def end_modules(
         yield PlainModule((ends.embedding_norm_weights + ends.position_rows) * hidden)
         yield PlainModule(sum(_table_rows(ends, shards, layout)) * hidden)
         yield PlainModule(width * hidden if ends.embedding_size else 0)
+    if ends.self_conditioning is not None:
+        yield PlainModule((3 * ends.self_conditioning + 1) * hidden)
     if first and ends.ngrams is not None:
         grams = ends.ngrams
         yield PlainModule((shards.vocabulary(grams.rows) + grams.tables * hidden) * grams.width)

@@ -1,5 +1,6 @@
 """Bytes of parameters that a rank allocates before repacking, in closed form from the config."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -121,6 +122,39 @@ def _layer_modules(
     )
 
 
+def counted_layers(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version, layers: range
+) -> Iterator[tuple[tuple[Module, ...], int]]:
+    """Yield the modules of a stage's layers on tensor parallel rank 0, and in how many layers they are.
+
+    Equal layers are built once, unless a layer's name may decide how it is stored.
+    """
+    sizes, built = _rules(architecture, deployment, release)
+    first = range(len(architecture.layers)) if sizes.by_name else _first_equals(architecture)
+    for index, count in Counter(first[layers.start : layers.stop]).items():
+        layer, number = architecture.layers[index], architecture.layer_number(index)
+        if not layer.repeats:
+            yield tuple(_layer(architecture, layer, number, deployment.shards, built)), count
+
+
+@LONG_LISTS.emptied
+@lru_cache(maxsize=64)
+def _first_equals(architecture: ModelArchitecture) -> tuple[int, ...]:
+    """Return for each layer the index of the first that equals it."""
+    found: dict[DecoderLayer, int] = {}
+    return tuple(found.setdefault(layer, index) for index, layer in enumerate(architecture.layers))
+
+
+def modules_beside_layers(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version, layers: range
+) -> Iterator[Module]:
+    """Yield the modules of a stage on tensor parallel rank 0 that are in none of its layers."""
+    layout = weight_layout_at(release)
+    _, built = _rules(architecture, deployment, release)
+    yield from _before_layers(architecture, layout.stages, deployment.shards, layers, built)
+    yield from _after_layers(architecture, layout, deployment, layers)
+
+
 def tower_modules_of(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[Module, ...]:
@@ -147,19 +181,6 @@ def _sizes_per_stage(
             chain.from_iterable(of_layers[layers.start : layers.stop]),
             map(sizes.module, _after_layers(architecture, layout, deployment, layers)),
         )
-
-
-def modules_of_stage(
-    architecture: ModelArchitecture, deployment: Parallelism, release: Version, layers: range
-) -> Iterator[Module]:
-    """Yield the modules of tensor parallel rank 0 on a pipeline stage, in the engine's order."""
-    layout = weight_layout_at(release)
-    _, built = _rules(architecture, deployment, release)
-    yield from _before_layers(architecture, layout.stages, deployment.shards, layers, built)
-    yield from chain.from_iterable(
-        layer_modules_of(architecture, deployment, release)[layers.start : layers.stop]
-    )
-    yield from _after_layers(architecture, layout, deployment, layers)
 
 
 def _rules(
