@@ -36,7 +36,7 @@ from service.engine_config.unbuilt_kernels import unbuilt
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
-from service.engines.model_classes import check_built_class
+from service.engines.model_classes import check_built_class, first_releases
 from service.engines.refusal import EngineRefusal, Stage
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.block_size import resolve_block_size
@@ -286,6 +286,9 @@ def resolved(
 
 def read_by_release(architecture: ModelArchitecture, rules: EngineRules) -> ModelArchitecture:
     """Return the model as this release reads its config."""
+    other, first = architecture.by_suffix, first_releases()
+    if other is not None and first[other.class_name] <= rules.release < first[architecture.class_name]:
+        architecture = other
     return as_read_by(as_written_for(architecture, rules.checkpoints, rules.release), rules.checkpoints)
 
 

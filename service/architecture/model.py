@@ -148,6 +148,8 @@ class ModelArchitecture:
     """Number of ``layers`` in one layer of the engine, which pipeline stages do not split."""
     files: ModelFiles | None = None
     """Files from which each release is read separately; ``None`` where all read the same config."""
+    by_suffix: "ModelArchitecture | None" = None
+    """The model as releases read it that lack its class, but have that of text and media."""
     drafts: DraftSources = NO_DRAFTS
     """Drafts that the model could use."""
     named_class: str = ""

@@ -91,6 +91,10 @@ def with_modelopt_file(document: Mapping[str, Any], modelopt: Mapping[str, Any] 
     return {**document, "quantization_config": modelopt}
 
 
+OF_TEXT: Final = "ForCausalLM"
+OF_MEDIA: Final = "ForConditionalGeneration"
+
+
 def read_architecture(config: Config) -> ModelArchitecture:
     """Read a model's config.json.
 
@@ -99,6 +103,23 @@ def read_architecture(config: Config) -> ModelArchitecture:
         InvalidConfig: a field is missing, of the wrong type or out of range.
     """
     named, class_name = _classes(config)
+    return _read(config, named, class_name, _by_suffix(config, class_name))
+
+
+def _by_suffix(config: Config, class_name: str) -> ModelArchitecture | None:
+    """Return the model as the class for text and media reads it, which runs it where its own is not listed.
+
+    Source: vLLM 0.22.0, models/registry.py _normalize_arch; asked of 0.19.0, 0.22.1 and 0.24.0.
+    """
+    other = class_name.removesuffix(OF_TEXT) + OF_MEDIA
+    if not class_name.endswith(OF_TEXT) or other not in KNOWN or "vision_config" not in config:
+        return None
+    return _read(config, other, other)
+
+
+def _read(
+    config: Config, named: str, class_name: str, by_suffix: ModelArchitecture | None = None
+) -> ModelArchitecture:
     entry = KNOWN[class_name]
     conversion = None if named == class_name else conversion_of(named)
     if isinstance(entry, Wrapper):
@@ -138,6 +159,7 @@ def read_architecture(config: Config) -> ModelArchitecture:
         if family.attending_layers is None
         else _sharing_equal_mixers(family.attending_layers(text)),
         attentions_per_layer=family.attentions_per_layer,
+        by_suffix=by_suffix,
         drafts=read_own_draft(class_name, text, family),
         named_class="" if named == class_name else named,
         pooling=None if family.pooling is None else family.pooling(text),

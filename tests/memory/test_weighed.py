@@ -50,9 +50,11 @@ FAR_LAYOUTS: Final[Mapping[str, str]] = {
     "20261122-0133": "the headers that were made up leave the output embedding unquantized",
     "4711-0090": "AutoRound's blocks are named as in a text model, which the class does not map",
     "4711-0123": "transformers 4 takes the class of the text part, null, for that of the model, and pools",
-    "20261122-0034": "a class that the release does not list, and runs as another",
-    "20261124-0082": "the same",
-    "20261124-0177": "the same",
+    "20261125-0035": "AutoRound's blocks are named as in a text model, which PaliGemma does not map",
+    "20261125-0126": "the same of Qwen 3.5",
+    "20261125-0066": "transformers runs the class, which the release does not list",
+    "20261125-0106": "a list that names modules otherwise than GPT-2 does",
+    "20261125-0163": "the same of OPT",
 }
 """Rows that are further off for their layout, and why."""
 
