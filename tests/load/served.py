@@ -35,8 +35,12 @@ class Served:
 
     def processor_seconds(self) -> float:
         """Return the processor time of all processes."""
+        return sum(self.processor_seconds_of_each())
+
+    def processor_seconds_of_each(self) -> list[float]:
+        """Return the processor time of each process, that which started the others first."""
         stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids())
-        return sum(int(stat[11]) + int(stat[12]) for stat in stats) / TICKS_PER_SECOND
+        return [(int(stat[11]) + int(stat[12])) / TICKS_PER_SECOND for stat in stats]
 
 
 @contextmanager
