@@ -18,6 +18,7 @@ from service.kv_cache.kv_cache import KvCache
 from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.units import gib_text
 
+MEMORY_DECIDES: Final = "Whether it starts depends on memory"
 FAILS_IN_CAPTURE: Final = "The engine sets up this cache, then fails when it captures CUDA graphs:"
 MAY_FAIL_IN_CAPTURE: Final = (
     "With the least memory that is expected for its cache, the engine fails when it captures CUDA graphs:"
@@ -224,7 +225,7 @@ def _depends_on_memory(verdict: Verdict, budget: MemoryBudget) -> tuple[str, ...
         return ()
     available = budget.available_kv
     words = (
-        "Whether it starts depends on memory that only a real start can measure: an estimated "
+        f"{MEMORY_DECIDES} that only a real start can measure: an estimated "
         f"{gib_text(available.low)} to {gib_text(available.high)} GiB are left for the cache."
     )
     return (words,)

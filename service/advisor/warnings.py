@@ -140,9 +140,9 @@ def _meaning_of_tokens(start: Start, cache: KvCache) -> Iterator[str]:
         if _counts_slots(start, cache):
             return
         yield (
-            f"Logged tokens are concurrency x max_model_len ({cache.max_concurrency:.4f} x "
-            f"{cache.max_model_len:,}), not token slots; one request fits up to "
-            f"{cache.estimated_max_model_len:,} tokens."
+            f"The logged tokens are what {cache.max_concurrency:.2f} requests of {cache.max_model_len:,} "
+            f"tokens add up to, not token slots: one request fits up to {cache.estimated_max_model_len:,} "
+            "tokens."
         )
     elif len(cache.groups) > 1:
         yield (

@@ -267,7 +267,9 @@ def test_rows_are_sorted_and_left_out(only: str, monkeypatch: pytest.MonkeyPatch
     work = "--prompt-tokens 8000 --output-tokens 30000 --concurrent-requests 30"
     lines = text(f"plan Qwen/Qwen3-32B {work} --sort gpus --only {only}", 120, monkeypatch)
     rule = next(i for i, line in enumerate(lines) if line.startswith("---"))
-    rows = [line for line in lines[rule + 1 :] if " (" in line and not line.startswith((" ", "Rows that"))]
+    rows = [
+        line for line in lines[rule + 1 :] if " (" in line and not line.startswith((" ", "(", "Rows that"))
+    ]
     gpus = [int(row.split()[1]) for row in rows]
 
     assert rows
@@ -370,3 +372,12 @@ def test_a_start_on_several_nodes_warns_beside_its_command(monkeypatch: pytest.M
     lines = text("plan deepseek-ai/DeepSeek-V3.1 --gpu h100", 110, monkeypatch)
     at = next(at for at, line in enumerate(lines) if line.startswith("vllm serve"))
     assert "this line alone does not start them" in " ".join(lines[at + 1 : at + 4])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_decides_is_said_and_not_the_memory(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Published builds have no kernels for compute capability 7.0: memory decides nothing there."""
+    lines = text("plan Qwen/Qwen3-32B --gpu v100-sxm2-32gb,l40s", width, monkeypatch)
+    table = " ".join(" ".join(lines[: lines.index("", 6)]).split())
+    assert "hold no kernels for compute capability 7.0" in table
+    assert "left for the cache" not in table

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from service.advisor.outcome import MEMORY_DECIDES
 from service.advisor.plan_types import Candidate
 from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
@@ -14,7 +15,10 @@ def in_short(candidate: Candidate) -> str:
     if candidate.verdict is Verdict.STARTS:
         return ""
     error, memory = candidate.error, candidate.memory
-    if memory is not None and (error is None or error.stage is Stage.MEMORY):
+    doubt = _doubt(candidate.doubts)
+    if error is None and doubt and not doubt.startswith(MEMORY_DECIDES):
+        words = doubt  # memory is not what decides
+    elif memory is not None and (error is None or error.stage is Stage.MEMORY):
         words = _short_of_memory(candidate, memory)
     elif error is not None and error.stage is Stage.BACKEND and error.detail:
         words = error.detail  # the engine's own words begin with everything that it asked for
