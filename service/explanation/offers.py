@@ -49,9 +49,10 @@ def _releases(message: str) -> Iterator[str]:
     if found.still:
         yield f"vLLM {found.first} or newer: of the releases that were read, none before it has {found.name}"
     else:
+        which = f"{found.first} has" if found.first == found.last else f"{found.first} to {found.last} have"
         yield (
-            f"of the releases that were read, vLLM {found.first} to {found.last} have {found.name}: use one "
-            "of them, or a version of the package that imports it which is made for your release"
+            f"of the releases that were read, vLLM {which} {found.name}: use that, or a version of the "
+            "package that imports it which is made for your release"
         )
 
 

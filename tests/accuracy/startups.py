@@ -7,6 +7,7 @@
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from tests.accuracy.startups_score import (
     Term,
     score,
 )
-from tests.accuracy.startups_split import SEED, Part, is_held_out, part
+from tests.accuracy.startups_split import NEVER_FITTED, SEED, Part, is_held_out, part
 from tests.accuracy.startups_summary import Errors
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
 
@@ -215,7 +216,8 @@ def third_part(board: Board) -> Table:
         "sealed": {Part.SEALED},
         "11-23": {Part.NEWEST},
         "evening": {Part.LATEST},
-        "all sealed": {Part.SEALED, Part.NEWEST, Part.LATEST},
+        "night": {Part.NIGHT},
+        "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }
     grid = _grid("gathered last", "", "wanted", *(title for name in groups for title in (name, "n")))
@@ -229,7 +231,7 @@ def third_part(board: Board) -> Table:
     return grid
 
 
-def _is_of(parts: set[Part], startup: Startup) -> bool:
+def _is_of(parts: AbstractSet[Part], startup: Startup) -> bool:
     return part(startup) in parts
 
 

@@ -84,7 +84,7 @@ class Omitted:
     source: str
 
 
-class _Open(Exception):
+class NotComparable(Exception):
     """The term depends on what was not told."""
 
 
@@ -101,7 +101,7 @@ def score(startup: Startup) -> Iterator[Score | Omitted]:
     steps: list[tuple[Term, object, Callable[[Startup], Score]]] = [
         (Term.WEIGHTS, logged.weights_gib, _weights),
         (Term.AVAILABLE, logged.available_gib, _available),
-        (Term.GRAPHS, logged.graphs_gib, _graphs),
+        (Term.GRAPHS, logged.graphs_gib, compare_graphs),
         (Term.GIVEN, logged.available_gib and logged.tokens, _given_tokens),
         (Term.GIVEN_CONCURRENCY, logged.available_gib and logged.concurrency, _given_concurrency),
         (Term.GIVEN_REFUSAL, logged.available_gib, _given_refusal),
@@ -114,7 +114,7 @@ def score(startup: Startup) -> Iterator[Score | Omitted]:
             continue
         try:
             yield compare(startup)
-        except _Open as error:
+        except NotComparable as error:
             yield Omitted(startup.id, term, str(error), startup.source)
 
 
@@ -128,7 +128,7 @@ def runs_of(startup: Startup, flags: ServeFlags) -> list[Run]:
                 request = _request(startup, gpu, flags)
                 runs.append(Run(release, gpu, dry_run(request, flags, rules, gpu)))
             except LookupError as error:
-                raise _Open("the release's rules are not dated") from error
+                raise NotComparable("the release's rules are not dated") from error
     return runs
 
 
@@ -139,10 +139,10 @@ def _request(startup: Startup, gpu: GpuType, flags: ServeFlags) -> PlanRequest:
 def _one(values: list[tuple[float, float, float]], scale: float | None = None) -> tuple[float, float, float]:
     """Return the answer that all have in common."""
     if not values:
-        raise _Open("refused before memory is known")
+        raise NotComparable("refused before memory is known")
     middles = [middle for _, middle, _ in values]
     if max(middles) - min(middles) > SAME * (scale or max(map(abs, middles)) or 1):
-        raise _Open("depends on what was not told")
+        raise NotComparable("depends on what was not told")
     return min(low for low, _, _ in values), middles[0], max(high for _, _, high in values)
 
 
@@ -159,18 +159,18 @@ def _weights(startup: Startup) -> Score:
 
 def _needs_budget(startup: Startup) -> None:
     if not startup.release_told:
-        raise _Open("release not told")
+        raise NotComparable("release not told")
     if not startup.gpu_specified:
-        raise _Open("GPU not told, or not in the catalog")
+        raise NotComparable("GPU not told, or not in the catalog")
     if not startup.utilization_told:
-        raise _Open("utilization not told")
+        raise NotComparable("utilization not told")
     if startup.flags.kv_cache_memory_bytes is not None:
-        raise _Open("cache memory was pinned")
+        raise NotComparable("cache memory was pinned")
 
 
 def _needs_stage(startup: Startup) -> None:
     if startup.flags.pipeline_parallel_size > 1:
-        raise _Open("the log does not say of which pipeline stage the memory is")
+        raise NotComparable("the log does not say of which pipeline stage the memory is")
 
 
 def _available(startup: Startup) -> Score:
@@ -178,7 +178,7 @@ def _available(startup: Startup) -> Score:
     _needs_stage(startup)
     budgets = [b for run in runs_of(startup, startup.flags) if (b := run.candidate.memory)]
     if not budgets:
-        raise _Open("refused before memory is known")
+        raise NotComparable("refused before memory is known")
     requested = budgets[0].requested.bytes / GIB
     values = [
         (b.available_kv.low / GIB, b.available_kv.bytes / GIB, b.available_kv.high / GIB) for b in budgets
@@ -196,11 +196,15 @@ def _available(startup: Startup) -> Score:
     )
 
 
-def _graphs(startup: Startup) -> Score:
-    """Compare what capturing took; a log states less than nothing where other processes freed memory."""
+def compare_graphs(startup: Startup) -> Score:
+    """Compare what capturing took; a log states less than nothing where other processes freed memory.
+
+    Raises:
+        NotComparable: the term depends on what was not told.
+    """
     logged = startup.logged.graphs_gib or 0.0
     if logged < 0:
-        raise _Open("the free memory grew while graphs were captured")
+        raise NotComparable("the free memory grew while graphs were captured")
     _needs_stage(startup)
     budgets = [b for run in runs_of(startup, startup.flags) if (b := run.candidate.memory)]
     graphs = [b.captured_graphs for b in budgets]
@@ -232,7 +236,7 @@ def _given(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple
         if not startup.release_told and runs[1].candidate.memory is None:
             continue  # what ran got so far: another release
         if middle is None or high is None:
-            raise _Open("refused with the logged memory")
+            raise NotComparable("refused with the logged memory")
         values.append((middle if low is None else low, middle, high))
     return _one(values)
 
@@ -253,9 +257,9 @@ def _given_concurrency(startup: Startup) -> Score:
 def _given_refusal(startup: Startup) -> Score:
     failure = startup.logged.failure
     if failure is not None and failure != "kv_needed_gt_available":
-        raise _Open("failed for another reason than too little cache")
+        raise NotComparable("failed for another reason than too little cache")
     if not startup.length_told:
-        raise _Open("length not told")
+        raise NotComparable("length not told")
     verdicts = {run.candidate.verdict for runs in _pinned(startup) for run in runs}
     return _judged(startup, Term.GIVEN_REFUSAL, verdicts)
 
@@ -266,7 +270,7 @@ def _free(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple[
     for run in runs_of(startup, startup.flags):
         middle, budget = read(run.candidate), run.candidate.memory
         if middle is None or budget is None:
-            raise _Open("refused from the flags alone")
+            raise NotComparable("refused from the flags alone")
         ends = (budget.available_kv.low, budget.available_kv.high)
         low, high = (read(_pinned_run(startup, run, size)) for size in ends)
         values.append((low or 0.0, middle, middle if high is None else high))
@@ -297,20 +301,20 @@ def _concurrency(startup: Startup) -> Score:
 def _verdict(startup: Startup) -> Score:
     failure = startup.logged.failure
     if failure is not None and not foreseeable(failure):
-        raise _Open(f"failed for a reason that no plan can foresee: {failure}")
+        raise NotComparable(f"failed for a reason that no plan can foresee: {failure}")
     runs = runs_of(startup, startup.flags)
     if not startup.gpu_specified and not _before_memory(runs):
-        raise _Open("GPU not told, or not in the catalog")
+        raise NotComparable("GPU not told, or not in the catalog")
     if not startup.utilization_told and not _before_memory(runs):
-        raise _Open("utilization not told")
+        raise NotComparable("utilization not told")
     if not startup.length_told and not _before_memory(runs):
-        raise _Open("length not told")
+        raise NotComparable("length not told")
     if (
         startup.logged.failure is None
         and startup.flags.max_num_seqs is None
         and any(map(_for_requests, runs))
     ):
-        raise _Open("max_num_seqs not told, and refused with the default")
+        raise NotComparable("max_num_seqs not told, and refused with the default")
     return _judged(startup, Term.VERDICT, {run.candidate.verdict for run in runs})
 
 
@@ -330,7 +334,7 @@ def _judged(startup: Startup, term: Term, verdicts: set[Verdict]) -> Score:
     else:
         right = {verdict is not Verdict.STARTS for verdict in verdicts}
     if len(right) > 1:
-        raise _Open("depends on what was not told")
+        raise NotComparable("depends on what was not told")
     hit = right == {True}
     logged = float(startup.logged.failure is None)
     said = "/".join(sorted(verdicts))

@@ -29,6 +29,8 @@ NEWEST: Final = "z"
 """The same of those that were gathered when all constants stood, and scored before anything was changed."""
 LATEST: Final = "n"
 """The same of those that were gathered after them, in the same way."""
+NIGHT: Final = "y"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -52,6 +54,12 @@ class Part(StrEnum):
     """Gathered after all of these, and scored once before anything was changed."""
     LATEST = "held out: sealed 2026-11-23, evening"
     """Gathered after these, and scored once before anything was changed."""
+    NIGHT = "held out: sealed 2026-11-23, night"
+    """Gathered after these, and scored once before anything was changed."""
+
+
+NEVER_FITTED: Final = frozenset({Part.SEALED, Part.NEWEST, Part.LATEST, Part.NIGHT})
+"""Parts that only judge, and are seen in sum."""
 
 
 WHOLE: Final = {
@@ -59,6 +67,7 @@ WHOLE: Final = {
     UNFITTED: Part.UNFITTED,
     NEWEST: Part.NEWEST,
     LATEST: Part.LATEST,
+    NIGHT: Part.NIGHT,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

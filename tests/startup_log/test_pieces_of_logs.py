@@ -108,3 +108,10 @@ def test_a_gpu_is_known_as_people_write_it(words: str, gpu: str | None) -> None:
     found = [each.id for each in gpus_of(read_log(words), gpu_catalog())]
 
     assert found[:1] == ([gpu] if gpu else [])
+
+
+def test_a_kernels_fault_in_a_piece_of_a_log_is_of_no_start() -> None:
+    fault = "RuntimeError: CUDA error: an illegal memory access was encountered"
+
+    assert _headline(fault).startswith("The engine failed on line 1")
+    assert _headline(f"INFO a [a.py:1] Model loading took 1.0 GiB\n{fault}").startswith("The start failed")

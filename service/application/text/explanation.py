@@ -36,6 +36,10 @@ MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
+OF_KERNELS_AT_WORK: Final = frozenset(
+    {"illegal_memory_access", "device_side_assert", "gpu_fault", "cuda_error", "collective_timed_out"}
+)
+"""Causes that a start and a running engine have alike: a piece of a log does not tell which failed."""
 OF_THE_PROGRAM: Final = "program_fault"
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
@@ -92,13 +96,19 @@ def headline(explanation: Explanation) -> str:
     cause = (ending.cause or "a cause that is not known").replace("_", " ")
     if ending.basis is CauseBasis.PARAPHRASED:
         return f"Line {ending.line} describes a failure: {cause}."
-    which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
     if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
         return _of_a_running_engine(ending, cause)
+    return _of_a_start(log, ending, cause)
+
+
+def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
+    which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
     if ending.earlier:
         return f"The last start came up, but {which} failed on line {ending.line}: {cause}."
     if log.waits is not None and log.waits.line == ending.line:
         return f"The start waits where the log ends, on line {ending.line}: {cause}."
+    if ending.cause in OF_KERNELS_AT_WORK and not (log.milestone or log.flags_logged or log.release):
+        return f"The engine failed on line {ending.line}: {cause}."
     after = f" after '{ending.reached}'" if ending.reached else ""
     return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
 
