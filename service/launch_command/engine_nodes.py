@@ -1,8 +1,8 @@
 """Joins the commands that start one engine on several nodes, each of which starts some of its ranks.
 
 Source: vLLM 0.13.0 to 0.33.0, entrypoints/cli/serve.py run_headless and ParallelConfig: ``--node-rank``,
-``--data-parallel-start-rank`` and ``--data-parallel-rank`` say which ranks a process starts, ``--headless`` that
-it serves no requests; every other flag of the engine must be the same on all nodes.
+``--data-parallel-start-rank`` and ``--data-parallel-rank`` say which ranks a process starts, ``--headless``
+that it serves no requests; every other flag of the engine must be the same on all nodes.
 """
 
 import json
@@ -28,7 +28,8 @@ Role = tuple[Any, ...]
 def joined_nodes(readings: Sequence[CommandReading]) -> tuple[CommandReading, ...]:
     """Return the starts of a text, the commands of one engine's nodes as one start.
 
-    The command that serves requests stands for the engine: the one that is not headless, or has the first ranks.
+    The command that serves requests stands for the engine: the one that is not headless, or has the first
+    ranks.
     """
     engines: dict[str, list[CommandReading]] = {}
     for at, reading in enumerate(readings):

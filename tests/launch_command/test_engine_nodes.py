@@ -5,6 +5,16 @@ import pytest
 from service.launch_command.command_reading import read_commands
 
 HEAD = "vllm serve org/m --data-parallel-size 4"
+ADDRESS = "--data-parallel-address 10.99.48.128"
+SERVED_AND_HEADLESS = f"""
+{HEAD} --data-parallel-size-local 2 {ADDRESS}
+{HEAD} --headless --data-parallel-size-local 2 --data-parallel-start-rank 2 {ADDRESS}
+"""
+ALL_RANKS_ELSEWHERE = f"""
+{HEAD} --data-parallel-size-local 0 {ADDRESS}
+{HEAD} --headless --data-parallel-size-local 4 {ADDRESS}
+"""
+"""These two are of the form in vLLM's docs/serving/data_parallel_deployment.md."""
 LWS = """
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
@@ -24,7 +34,9 @@ spec:
         - image: vllm/vllm-openai:v0.33.0
           command: [/bin/sh, -c]
           args:
-          - exec vllm serve org/m --tensor-parallel-size 16 --nnodes 2 --node-rank "$LWS_WORKER_INDEX" --headless
+          - >-
+            exec vllm serve org/m --tensor-parallel-size 16 --nnodes 2
+            --node-rank "$LWS_WORKER_INDEX" --headless
           resources: {limits: {nvidia.com/gpu: 8}}
 """
 
@@ -33,13 +45,8 @@ spec:
     "text",
     [
         LWS,
-        # vLLM's data_parallel_deployment.md: a node with an API server, and one without.
-        f"{HEAD} --data-parallel-size-local 2 --data-parallel-address 10.99.48.128\n"
-        f"{HEAD} --headless --data-parallel-size-local 2 --data-parallel-start-rank 2 "
-        "--data-parallel-address 10.99.48.128",
-        # The same document: no ranks beside the API server.
-        f"{HEAD} --data-parallel-size-local 0 --data-parallel-address 10.99.48.128\n"
-        f"{HEAD} --headless --data-parallel-size-local 4 --data-parallel-address 10.99.48.128",
+        SERVED_AND_HEADLESS,
+        ALL_RANKS_ELSEWHERE,
         # External load balancing: each rank has its own port.
         "".join(
             f"CUDA_VISIBLE_DEVICES={rank} {HEAD} --data-parallel-rank {rank} --port {8000 + rank} &\n"
