@@ -89,9 +89,8 @@ def test_whole_experts_have_two_work_spaces_and_eight_bit_copies() -> None:
     """vLLM 0.20.0, TritonExperts.workspace_shapes and apply, for 65,536 tokens on 4 ranks with whole experts.
 
     A row of the spaces has max(1,536, 4,096) and max(3,072, 4,096) elements of 16 bits for each of 8
-    experts of a token. Alive beside them: the hidden state and the residual, 4,096 elements of 16 bits each, and in 8
-    bits the hidden state and 8 inner products of 1,536. The same start logs 3.1 GiB less than one space and a
-    half leaves, and 1.8 GiB less with 32,768 tokens.
+    experts of a token. Alive beside them: the hidden state and the residual, 4,096 elements of 16 bits
+    each, and in 8 bits the hidden state and 8 inner products of 1,536.
     """
     run = replace(ALONE, shards=Shards(4, 4), tokens=65_536)
 
