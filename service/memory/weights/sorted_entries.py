@@ -27,7 +27,7 @@ TOO_MANY: Final = 4 * MAX_PLACES
 MOST_STARS: Final = 3
 """Counts of stars, from none to both ends, by which the entries of a long list are parted."""
 MOST_COUNTED: Final = 255
-"""Entries that have more stars are not told apart."""
+"""Entries that have more stars are taken together."""
 WILD: Final = frozenset("*?[")
 
 
