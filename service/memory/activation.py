@@ -25,9 +25,16 @@ from service.architecture.layers.recurrence import (
 )
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
-from service.architecture.weight_schemes import WeightFormat
 from service.memory.budget_types import Basis, Estimate
 from service.memory.encoders import EncoderConstants, encoders, takes_media
+from service.memory.expert_spaces import (
+    expert_width,
+    gathered,
+    has_two_work_spaces,
+    keeps_work_space,
+    kernel_work_spaces,
+    quantized_width,
+)
 from service.memory.interval import (
     around,
     exact,
@@ -45,14 +52,6 @@ INT32: Final = 4
 MLA_CONTEXTS: Final = 8
 MLA_TOKENS: Final = 64 * 1024
 """Contexts, and the most tokens, whose keys MLA gathers at once."""
-GATHERED: Final = (
-    "assumed: experts receive the tokens of all data parallel ranks; their work space depends on the kernel "
-    "and on --all2all-backend, and no start with several data parallel ranks was measured"
-)
-TWO_WORK_SPACES: Final = frozenset({"triton", "marlin"})
-"""Kernels of experts whose work spaces are known in closed form."""
-EXPERT_BLOCK: Final = 128
-"""Rows to which DeepGEMM rounds those of an expert up."""
 COMPRESSED_CHUNK: Final = 4
 """Number of prompts whose keys compressed attention gathers at once."""
 NO_COPY: Final = Estimate(0, 0, 0, Basis.COMPUTED, "no compiled code reads the embedding")
@@ -69,6 +68,8 @@ class ActivationConstants:
     """Added to the computed peak."""
     keeps_experts: bool
     """The experts' work space is still there when the sampler runs."""
+    two_work_spaces: frozenset[str]
+    """Formats of experts whose kernels take two work spaces of whole rows from one pool."""
     indexer_contexts: int
     """Contexts for whose keys the indexer of sparse attention reserves room in the same work space."""
     encodes_v2: bool
@@ -121,7 +122,8 @@ def activation(
         terms.append(from_range(constants.recurrent_mib, Basis.ASSUMED, constants.sources["recurrent_mib"]))
     if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
         terms.append(from_range(constants.compressed_mib, Basis.ASSUMED, constants.sources["compressed_mib"]))
-    others = (_gathered(architecture, run), kernel_work_spaces(architecture, run))
+    two = has_two_work_spaces(architecture, constants.two_work_spaces, run)
+    others = (gathered(architecture, run, two=two), kernel_work_spaces(architecture, run, two=two))
     terms.extend(each for each in others if each is not None)
     return total(terms, source)
 
@@ -147,74 +149,6 @@ def compiled_copy(
     return around(one_percent * share.middle, *bounds, Basis.CALIBRATED, source)
 
 
-def _gathered(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | None:
-    """Return the bytes that experts take because they receive the tokens of all data parallel ranks.
-
-    Returns ``None`` on one data parallel rank, and for models without experts.
-
-    The default communication gathers every rank's tokens before the experts and scatters the sums after
-    them, and each rank is profiled at full length. Kernels differ in the work space for these tokens. The
-    upper bound is that of Triton and DeepGEMM without chunks: two rows of a token for each of its experts.
-    The lower bound is that of communication that gathers nothing (DeepEP).
-
-    Source: vLLM 0.13.0 AgRsAll2AllManager.dispatch and TritonExperts.workspace_shapes; 0.28.0,
-    prepare_finalize/naive_dp_ep.py and FusedMoEModularKernel._allocate_buffers.
-    """
-    layers = architecture.distinct_layers
-    rows = max((_expert_rows(layer, architecture, run.shards) for layer in layers), default=0)
-    if run.data_parallel_size == 1 or rows == 0 or exchanges_in_kernel(run):
-        return None
-    tokens = run.tokens * run.data_parallel_size
-    own = run.tokens * max(expert_width(layer, architecture, run.shards) for layer in layers)
-    copies = 2 * tokens * architecture.hidden_size
-    high = copies + max(0, tokens * rows - own)
-    size = run.element_bytes
-    return around(copies * size, 0, high * size, Basis.ASSUMED, GATHERED)
-
-
-def kernel_work_spaces(architecture: ModelArchitecture, run: ProfileRun) -> Estimate | None:
-    """Return how far the work space of the experts' kernel that a flag names may be from the computed peak.
-
-    Triton and Marlin have two work spaces of a row for each expert of a token, DeepGEMM rounds the rows of
-    each expert up to a block, and kernels of FlashInfer keep theirs to themselves.
-
-    Source: vLLM 0.22.0, fused_moe/experts/triton_moe.py, marlin_moe.py and deep_gemm_moe.py workspace_shapes.
-    """
-    if run.expert_kernel is None or exchanges_in_kernel(run):
-        return None
-    layers = architecture.distinct_layers
-    rows = max((_expert_rows(layer, architecture, run.shards) for layer in layers), default=0)
-    own = max((expert_width(layer, architecture, run.shards) for layer in layers), default=0)
-    tokens = run.tokens
-    most = tokens * rows
-    if run.expert_kernel not in TWO_WORK_SPACES:
-        most += max((_padding(layer, architecture, run.shards) for layer in layers), default=0)
-    least = tokens * (min(rows, own) if run.expert_kernel in TWO_WORK_SPACES else 0)
-    size, now = run.element_bytes, tokens * own
-    source = f"work spaces of --moe-backend {run.expert_kernel}, which share the memory of others"
-    return around(0, min(0, least - now) * size, max(0, most - now) * size, Basis.COMPUTED, source)
-
-
-def _padding(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
-    """Return the elements by which DeepGEMM rounds the rows of each expert up (``compute_aligned_M``)."""
-    network = layer.feed_forward
-    if not isinstance(network, MixtureOfExperts):
-        return 0
-    own = -(-network.num_experts // shards.expert_parallel_size)
-    return own * (EXPERT_BLOCK - 1) * _expert_rows(layer, architecture, shards) // network.experts_per_token
-
-
-def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
-    """Return the elements per token of both work spaces of Triton's experts (``workspace_shapes``)."""
-    network = layer.feed_forward
-    if not isinstance(network, MixtureOfExperts):
-        return 0
-    width = shards.expert_width(network.intermediate_size)
-    seen = network.weights.latent_size or architecture.hidden_size
-    first = 2 * width if network.weights.gated else width
-    return network.experts_per_token * (max(width, seen) + max(first, seen))
-
-
 def _peak(
     architecture: ModelArchitecture,
     run: ProfileRun,
@@ -226,7 +160,8 @@ def _peak(
     ``sampler_copies``: float32 copies of the logits; ``None`` on a rank that does not sample.
     """
     token_bytes = run.tokens * run.element_bytes
-    widest_layer, widest_experts = _widths(architecture, run.shards)
+    two = has_two_work_spaces(architecture, constants.two_work_spaces, run)
+    widest_layer, widest_experts = _widths(architecture, run.shards, two)
     experts = 0 if exchanges_in_kernel(run) else token_bytes * widest_experts
     experts = max(experts, indexer_bytes(architecture, constants, run))
     forward = token_bytes * widest_layer + experts
@@ -236,18 +171,23 @@ def _peak(
     dummies = 2 if run.draft_tokens and not run.v2_model_runner else 0
     logit_bytes = sampler_copies * FLOAT32 + (1 + dummies) * run.element_bytes
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
-    still_there = experts if constants.keeps_experts and not _frees_work_space(architecture) else 0
+    kept = constants.keeps_experts and keeps_work_space(architecture, constants.two_work_spaces)
+    still_there = experts if kept else 0
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
 
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=256)
-def _widths(architecture: ModelArchitecture, shards: Shards) -> tuple[int, int]:
+def _widths(architecture: ModelArchitecture, shards: Shards, two: bool) -> tuple[int, int]:
     """Return the elements per token of the widest layer, and of the widest experts' work space."""
     layers = architecture.distinct_layers
+    widths = [layer_width(layer, architecture, shards) for layer in layers]
+    if two:
+        copies = max(quantized_width(layer, architecture, shards) for layer in layers)
+        widths.append(_residual_width(architecture) + copies)
     return (
-        max(layer_width(layer, architecture, shards) for layer in layers),
-        max(expert_width(layer, architecture, shards) for layer in layers),
+        max(widths),
+        max(expert_width(layer, architecture, shards, two=two) for layer in layers),
     )
 
 
@@ -289,18 +229,6 @@ def _token_counts(architecture: ModelArchitecture, run: ProfileRun) -> int:
     """
     words = architecture.vocab_size + -(-architecture.vocab_size // 32)
     return run.sequences * words * INT32
-
-
-def _frees_work_space(architecture: ModelArchitecture) -> bool:
-    """Whether the experts' kernel frees its work space before the sampler runs.
-
-    Logs of gpt-oss on 0.19.0 show no work space at that time, those of other mixtures of experts do.
-    """
-    quantization = architecture.quantization
-    return quantization is not None and any(
-        group.scheme is not None and group.scheme.format is WeightFormat.MXFP4
-        for group in quantization.schemes
-    )
 
 
 def _residual_width(architecture: ModelArchitecture) -> int:
@@ -363,12 +291,3 @@ def _dense_width(layer: DecoderLayer, shards: Shards) -> int:
         case NoFeedForward():
             return 0
     assert_never(layer.feed_forward)
-
-
-def expert_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
-    """Return the elements per token of the experts' work space (vLLM 0.19.0, fused_experts)."""
-    network = layer.feed_forward
-    if not isinstance(network, MixtureOfExperts):
-        return 0
-    width = shards.expert_width(network.intermediate_size)
-    return network.experts_per_token * (max(2 * width, architecture.hidden_size) + width)

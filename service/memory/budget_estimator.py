@@ -335,6 +335,7 @@ class _Start:
             max_model_len=self.inputs.max_model_len,
             data_parallel_size=self.inputs.data_parallel_size,
             expert_kernel=self.inputs.expert_kernel,
+            blackwell=self.inputs.compute_capability[0] == DATA_CENTER_BLACKWELL,
         )
 
     def _capture(self, layers: range) -> Capture:

@@ -36,6 +36,8 @@ class ProfileRun:
     data_parallel_size: int = 1
     expert_kernel: str | None = None
     """Kernel named for routed experts; ``None``: the release chooses."""
+    blackwell: bool = False
+    """The GPU is a data center Blackwell."""
     media: MediaChoices = ALL_MEDIA
     whole_encoders: bool = False
     """Each rank has whole encoders, and encodes a part of the items."""

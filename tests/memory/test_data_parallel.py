@@ -64,7 +64,7 @@ def test_gathered_tokens_are_copied_once_before_and_once_after_the_experts() -> 
     assert several is not None
     assert one is not None
     assert several.activation.bytes - one.activation.bytes == 2 * 8 * 8192 * 7168 * 2
-    own = 8192 * 8 * (7168 + 2048)
+    own = 8192 * 8 * 2 * 7168
     most = (2 * 8 * 8192 * 7168 + 8 * 8192 * 8 * 2 * 7168 - own) * 2
     assert several.activation.high - several.activation.bytes == pytest.approx(
         most - 2 * 8 * 8192 * 7168 * 2, rel=0.01

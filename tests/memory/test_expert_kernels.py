@@ -3,12 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from packaging.version import Version
 
-from service.memory.activation import kernel_work_spaces
+from service.architecture.model import ModelArchitecture
+from service.memory.activation import activation
+from service.memory.constants import constants_at
+from service.memory.expert_spaces import has_two_work_spaces, keeps_work_space, kernel_work_spaces
 from service.memory.mega_moe import symmetric_buffer
 from service.memory.profile_run import ProfileRun
 from service.memory.weights.modules import Shards
-from tests.memory.recorded import bundled
+from tests.memory.recorded import altered, bundled
 
 FLASH = bundled("deepseek-ai/DeepSeek-V4-Flash")
 QWEN = replace(bundled("Qwen/Qwen3-30B-A3B-Instruct-2507"), quantization=None)
@@ -64,3 +68,66 @@ def test_a_named_kernel_widens_the_peak_by_its_work_spaces(kernel: str) -> None:
 
 def test_nothing_is_widened_where_the_release_chooses() -> None:
     assert kernel_work_spaces(QWEN, RUN) is None
+
+
+BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+GIANT = altered("Qwen/Qwen3-235B-A22B", quantization=BLOCKS)
+PACKED = {
+    "awq": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"},
+    "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False},
+}
+ALONE = replace(RUN, shards=Shards(), data_parallel_size=1, sequences=1, samples=False)
+
+
+def peak(model: ModelArchitecture, run: ProfileRun, release: str) -> int:
+    constants = constants_at(Version(release))
+    found = activation(model, constants.activation, constants.encoders, run)
+    return found.bytes - constants.activation.base_mib.bytes[0]
+
+
+def test_whole_experts_have_two_work_spaces_and_eight_bit_copies() -> None:
+    """vLLM 0.20.0, TritonExperts.workspace_shapes and apply, for 65,536 tokens on 4 ranks with whole experts.
+
+    A row of the spaces has max(1,536, 4,096) and max(3,072, 4,096) elements of 16 bits for each of 8
+    experts of a token. Alive beside them: the hidden state and the residual, 4,096 elements of 16 bits
+    each, and in 8 bits the hidden state and 8 inner products of 1,536.
+    """
+    run = replace(ALONE, shards=Shards(4, 4), tokens=65_536)
+
+    spaces = 65_536 * 8 * (4096 + 4096) * 2
+    alive = 65_536 * (2 * 4096 * 2 + 4096 + 8 * 1536)
+    assert peak(GIANT, run, "0.20.0") == spaces + alive
+    # On data center Blackwell the kernels of TensorRT-LLM come first.
+    assert peak(GIANT, replace(run, blackwell=True), "0.20.0") < spaces
+
+
+@pytest.mark.parametrize(("release", "rows"), [("0.13.0", 2048 + 768), ("0.14.0", 2048 + 2048)])
+def test_unquantized_experts_have_two_work_spaces_since_they_take_them_from_a_pool(
+    release: str, rows: int
+) -> None:
+    """Qwen3-30B-A3B: 8 experts of 768 for a token, 2,048 hidden; queries and outputs of 32 heads of 128, keys
+    and values of 4. On 0.19.0 a start logged 0.16 GiB less for the cache than the first formula leaves:
+    8,192 x 8 x 1,280 x 2 bytes.
+    """
+    alive = 2 * 2048 + (32 + 4) * 256
+    assert peak(QWEN, ALONE, release) == 8192 * 2 * (alive + 8 * rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "pooled"),
+    [
+        ("gptq", "0.19.0", False),
+        ("gptq", "0.20.0", True),
+        ("awq", "0.21.0", False),
+        ("awq", "0.22.0", True),
+    ],
+)
+def test_packed_experts_take_work_space_from_the_pool_since_they_are_modular(
+    name: str, release: str, pooled: bool
+) -> None:
+    """Where fused_marlin_moe is called, its work space is freed before the sampler runs."""
+    model = altered("Qwen/Qwen3-30B-A3B", quantization=PACKED[name])
+    formats = constants_at(Version(release)).activation.two_work_spaces
+
+    assert has_two_work_spaces(model, formats, ALONE) is pooled
+    assert keeps_work_space(model, formats) is pooled
