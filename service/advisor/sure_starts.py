@@ -31,7 +31,7 @@ def sure_starts(
     """Return in a sentence what is sure to start in place of a start about which memory decides.
 
     Quantized weights, published checkpoints, another cache, a shorter context; where none is sure, the first
-    candidate that is. A start whose refusal has all its fixes is told them there.
+    candidate that is. Nothing where the refusal of the start has all fixes: they stand there.
     """
     has_fixes = best.error is not None and request.serve.kv_cache_dtype is not None
     if request.is_survey or has_fixes or not is_short_of_memory(best):
