@@ -7,10 +7,10 @@ from typing import Final
 from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON
+from service.advisor.captured_sequences import captured_sequences
 from service.advisor.combined_changes import denser_cache
 from service.advisor.engine_steps import EngineSteps, FailedStart
 from service.advisor.fix_attempt import LENGTH_STEP, FixAttempt, longest_length, sure
-from service.advisor.fix_attempts import captured_sequences
 from service.advisor.grid import GridOfLength, grid_of
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
