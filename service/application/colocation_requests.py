@@ -72,7 +72,9 @@ async def _of_command(body: ColocationBody, command: str, services: PlanServices
     if len(readings) > MAX_ENGINES:
         words = f"starts the engine {len(readings)} times: at most {MAX_ENGINES} are planned"
         raise InvalidRequest([(POINTER, words)])
-    return tuple([await _of_reading(body, each, index, services) for index, each in enumerate(readings)])
+    alone = len(readings) == 1
+    starts = [await _of_reading(body, each, index, services) for index, each in enumerate(readings)]
+    return tuple(replace(each, pool="") if alone else each for each in starts)
 
 
 async def _of_reading(

@@ -1,19 +1,57 @@
 """Groups the objects of a long section that say the same: there may be 200,000, of a few kinds."""
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from dataclasses import dataclass, replace
+from itertools import compress, repeat
 from operator import contains, itemgetter
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from service.architecture.config import Config
+from service.architecture.uniform_lists import OTHERS
 
 MOST_KINDS: Final = 256
-"""Kinds of objects that are read apart, and checkpoints have up to four."""
+"""Kinds of objects that are read apart, and checkpoints have up to four. The number of a kind fits a byte."""
 
 Objects = Sequence[Mapping[str, Any]]
 Said = tuple[list[Any], dict[Any, None]]
 """What each object says, in a form that can be compared, and the same once each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Names of objects, each with the number of its kind, and one object of each kind."""
+
+    names: list[str]
+    numbers: bytes
+    examples: tuple[Config, ...]
+    """The kinds come in the order in which they appear first."""
+
+    def of(self, *numbers: int) -> list[str]:
+        """Return the names of the objects of some kinds."""
+        if len(numbers) == len(self.examples):
+            return self.names
+        return list(compress(self.names, self.numbers.translate(marking(*numbers))))
+
+    def parted(self, marks: bytes) -> tuple[Self, Self]:
+        """Return the objects that have a mark other than 0, and the others."""
+        return self._only(marks), self._only(marks.translate(OTHERS))
+
+    def _only(self, marks: bytes) -> Self:
+        if 1 not in marks or 0 not in marks:
+            return self if 1 in marks else replace(self, names=[], numbers=b"")
+        names = list(compress(self.names, marks))
+        return replace(self, names=names, numbers=bytes(compress(self.numbers, marks)))
+
+    def joined(self, other: Self) -> Self:
+        """Return these objects and then others of the same kinds."""
+        if not self.names:
+            return other
+        return replace(self, names=self.names + other.names, numbers=self.numbers + other.numbers)
+
+
+def marking(*numbers: int) -> bytes:
+    """Return the table that translates some bytes to 1 and all others to 0."""
+    return bytes(number in numbers for number in range(MOST_KINDS))
 
 
 def alike(
@@ -26,23 +64,41 @@ def alike(
     Raises:
         LookupError: there are too many kinds.
     """
-    names = list(section.fields if keys is None else keys)
-    objects = list(map(section.fields.__getitem__, names))
+    kinds = kinds_of(section, fields, keys)
+    for number, example in enumerate(kinds.examples):
+        yield kinds.of(number), example
+
+
+def kinds_of(section: Config, fields: tuple[str, ...], keys: Sequence[str] | None = None) -> Kinds:
+    """Return the objects of a section, or of some ``keys`` of it, by what they say in ``fields``.
+
+    Raises:
+        LookupError: there are too many kinds.
+    """
+    inside = section.fields
+    names = list(inside if keys is None else keys)
+    objects = list(inside.values() if keys is None else map(inside.__getitem__, names))
     if not frozenset(map(type, objects)) <= {dict}:
-        names = [name for name in names if isinstance(section.fields[name], Mapping)]
-        objects = [section.fields[name] for name in names]
+        names = [name for name in names if isinstance(inside[name], Mapping)]
+        objects = [inside[name] for name in names]
     if not names:
-        return
+        return Kinds([], b"", ())
     said, kinds = _said(objects, fields)
     if not said:
-        yield names, _view(section, names[0])
-        return
+        return Kinds(names, bytes(len(names)), (_view(section, names[0]),))
     if len(kinds) > MOST_KINDS:
         raise LookupError(f"{len(kinds)} kinds of objects")
-    found: dict[Any, list[str]] = {kind: [] for kind in kinds}
-    deque(map(list.append, map(found.__getitem__, said), names), 0)
-    for group in found.values():
-        yield group, _view(section, group[0])
+    numbers = _numbers(said, dict(zip(kinds, range(MOST_KINDS), strict=False)))
+    firsts = map(numbers.index, range(len(kinds)))
+    return Kinds(names, numbers, tuple(_view(section, names[first]) for first in firsts))
+
+
+def _numbers(said: list[Any], by_kind: Mapping[Any, int]) -> bytes:
+    try:
+        small = bytes(said)
+    except (TypeError, ValueError):
+        return bytes(map(by_kind.__getitem__, said))
+    return small.translate(bytes(by_kind.get(each, 0) for each in range(256)))  # faster by a half
 
 
 def _view(section: Config, name: str) -> Config:
@@ -66,6 +122,8 @@ def _column(objects: Objects, field: str) -> Said:
         column = list(map(itemgetter(field), objects))
     except KeyError:
         column = [each.get(field) for each in objects]
+    if column.count(column[0]) == len(column):
+        return column, {None: None}
     try:
         return column, dict.fromkeys(column)
     except TypeError:

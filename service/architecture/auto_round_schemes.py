@@ -1,11 +1,11 @@
 """Schemes of AutoRound (Intel Neural Compressor) checkpoints."""
 
-from collections.abc import Iterator
-from itertools import compress, repeat
-from operator import contains, not_
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from operator import contains
 from typing import Final
 
-from service.architecture.alike import alike
+from service.architecture.alike import Kinds, kinds_of
 from service.architecture.config import Config
 from service.architecture.uniform_lists import (
     WHOLE_NAMES,
@@ -31,8 +31,9 @@ from service.architecture.weight_schemes import (
 FP8_TYPES: Final = frozenset({"fp", "fp8"})
 """Values of ``data_type`` that mean fp8 in blocks, whose sides ``group_size`` lists."""
 UNQUANTIZED_BITS: Final = 16
-SPECIAL: Final = "*+?^$()[]{}|\\"
-"""Characters that make a key of ``extra_config`` a regular expression."""
+STAR: Final = "*"
+SPECIAL: Final = "+?^$()[]{}|\\"
+"""Characters that make a key of ``extra_config`` a regular expression, as a star does, which most have."""
 
 
 def read_auto_round(section: Config) -> tuple[SchemeGroup, ...]:
@@ -68,25 +69,24 @@ def _groups(section: Config) -> Iterator[SchemeGroup]:
 def _exceptions(section: Config) -> Iterator[SchemeGroup]:
     """Yield the groups of modules that ``extra_config`` names."""
     extra = section.section("extra_config")
-    kinds = [] if extra is None else list(alike(extra, ("bits", "group_size", "sym")))
-    named: dict[WeightScheme | None, list[str]] = {}
-    for names, part in kinds:
-        scheme = _scheme(section, part)
-        named[scheme] = named[scheme] + names if scheme in named else names
-    if len(named) > MAX_GROUPS:
-        raise LookupError("too many groups")
-    whole = None if extra is None or len(extra.fields) <= LONG else _form(list(extra.fields))
-    if whole is not None:
-        for scheme, names in named.items():
-            yield SchemeGroup(scheme, Names.of(names, whole))
+    if extra is None:
         return
-    apart = [(scheme, *_apart(names)) for scheme, names in named.items()]
-    for scheme, plain, _ in apart:
-        if plain:
-            yield SchemeGroup(scheme, Names.of(plain, WHOLE_NAMES if len(plain) > LONG else None))
-    for scheme, _, expressions in apart:
-        if expressions:
-            yield from (SchemeGroup(scheme, names) for names in _searched(expressions))
+    kinds = kinds_of(extra, ("bits", "group_size", "sym"))
+    schemes: dict[WeightScheme | None, list[int]] = {}
+    for number, part in enumerate(kinds.examples):
+        schemes.setdefault(_scheme(section, part), []).append(number)
+    if len(schemes) > MAX_GROUPS:
+        raise LookupError("too many groups")
+    plain, expressions = _apart(kinds)
+    for scheme, numbers in schemes.items():
+        if names := plain.of(*numbers):
+            yield SchemeGroup(scheme, Names.of(names, WHOLE_NAMES if len(names) > LONG else None))
+    count = len(expressions.names)
+    form = _form(lines_of(expressions.names), count) if count > LONG else None
+    for scheme, numbers in schemes.items():
+        if names := expressions.of(*numbers):
+            found = _searched(names) if form is None else (Names.of(names, form),)
+            yield from (SchemeGroup(scheme, targets) for targets in found)
 
 
 def _beginnings(blocks: tuple[str, ...]) -> Names:
@@ -99,37 +99,32 @@ def _beginnings(blocks: tuple[str, ...]) -> Names:
     return Names.of(f"{block}*" for block in blocks)
 
 
-def _form(names: list[str]) -> EntryForm | None:
-    """Return how keys are written: all as names, or all as parts of names; else ``None``."""
-    lines = lines_of(names)
-    if not any(character in lines for character in SPECIAL):
-        return WHOLE_NAMES
-    form = expression_form(lines, len(names))
+def _form(lines: str, count: int) -> EntryForm | None:
+    """Return how expressions are written if all are parts of names, else ``None``."""
+    form = expression_form(lines, count)
     return form if form is not None and form.anywhere else None
 
 
-def _apart(names: list[str]) -> tuple[list[str], list[str]]:
+def _apart(kinds: Kinds) -> tuple[Kinds, Kinds]:
     """Return the keys that are names, which the engine looks for first, and those that are expressions."""
-    joined, expressions = "".join(names), list[str]()
-    for character in SPECIAL:
-        if character in joined:
-            special = list(map(contains, names, repeat(character)))
-            expressions += compress(names, special)
-            names = list(compress(names, map(not_, special)))
-    return names, expressions
+    expressions, kinds = kinds.parted(bytes(map(contains, kinds.names, repeat(STAR))))
+    lines = lines_of(kinds.names)
+    for character in filter(lines.__contains__, SPECIAL):
+        having, kinds = kinds.parted(bytes(map(contains, kinds.names, repeat(character))))
+        expressions = expressions.joined(having)
+    return kinds, expressions
 
 
-def _searched(expressions: list[str]) -> Iterator[Names]:
+def _searched(expressions: Sequence[str]) -> Iterator[Names]:
     """Yield expressions as targets: they are searched for anywhere in a module's name."""
     if len(expressions) > LONG:
-        literals, expressions = literal_entries(expressions)
-        form = _form(list(literals)) if len(literals) > LONG else None
+        literals, others = literal_entries(expressions)
+        form = _form(lines_of(literals), len(literals)) if len(literals) > LONG else None
         if form is not None:
             yield Names.of(literals, form)
-        else:
-            expressions += literals
+            expressions = others
     if expressions:
-        yield Names.of(f"re:.*{each.removeprefix('.*')}" for each in expressions)
+        yield Names.of(map("re:.*".__add__, map(str.removeprefix, expressions, repeat(".*"))))
 
 
 def _blocks(section: Config) -> tuple[str, ...]:

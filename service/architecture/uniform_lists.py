@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, repeat
-from operator import and_, contains, eq, not_
+from operator import contains, eq
 from typing import Final
 
 ANYTHING: Final = ".*"
@@ -36,6 +36,8 @@ class EntryForm:
         return name.replace(".", r"\.") if self.escaped else name
 
 
+OTHERS: Final = b"\1" + bytes(255)
+"""Translates 0 to 1 and all other bytes to 0: what a mark for each entry leaves out."""
 _BEFORE_NUMBER: Final = re.compile(r"[^\d*]+")
 WHOLE_NAMES: Final = EntryForm(whole=True)
 
@@ -86,18 +88,26 @@ def expression_form(lines: str, count: int, sign: str = "") -> EntryForm | None:
 
 def literal_entries(written: Sequence[str], sign: str = "") -> tuple[Sequence[str], list[str]]:
     """Return the expressions that have no operators but ``.*`` after a sign, and the others."""
-    joined, others = "".join(written), list[str]()
-    leading = list(map(str.startswith, written, repeat(sign + ANYTHING)))
-    stars = map(eq, map(str.count, written, repeat("*")), leading)
-    dots = map(eq, map(str.count, written, repeat("\\")), map(str.count, written, repeat(r"\.")))
-    plain = list(map(and_, stars, dots))
-    others += compress(written, map(not_, plain))
-    written = list(compress(written, plain))
+    starred = bytes(map(contains, written, repeat("*")))
+    unstarred, written = list(compress(written, starred.translate(OTHERS))), list(compress(written, starred))
+    leading = bytes(map(str.startswith, written, repeat(sign + ANYTHING)))
+    others = list(compress(written, leading.translate(OTHERS)))
+    written = list(compress(written, leading))
+    if "".join(written).count("*") != len(written):
+        single = bytes(map(eq, map(str.count, written, repeat("*")), repeat(1)))
+        others += compress(written, single.translate(OTHERS))
+        written = list(compress(written, single))
+    written = unstarred + written
+    joined = "".join(written)
+    if joined.count("\\") != joined.count(r"\."):
+        plain = bytes(map(eq, map(str.count, written, repeat("\\")), map(str.count, written, repeat(r"\."))))
+        others += compress(written, plain.translate(OTHERS))
+        written = list(compress(written, plain))
     for operator in OPERATORS.strip("*"):
         if operator in joined:
-            found = list(map(contains, written, repeat(operator)))
+            found = bytes(map(contains, written, repeat(operator)))
             others += compress(written, found)
-            written = list(compress(written, map(not_, found)))
+            written = list(compress(written, found.translate(OTHERS)))
     return written, others
 
 

@@ -135,12 +135,16 @@ def read_command(command: str, version: str | None = None) -> CommandReading:
 def read_commands(text: str, version: str | None = None) -> tuple[CommandReading, ...]:
     """Return every start that a text gives, in its order; each as ``read_command`` reads a single one.
 
+    The commands of one engine's nodes are one start.
+
     Raises:
         UnreadableCommand: there is no start in it, or it cannot be read.
     """
+    from service.launch_command.engine_nodes import joined_nodes  # noqa: PLC0415 - of texts with many starts
     from service.launch_command.reading import read_invocations  # noqa: PLC0415 - many readers of many forms
 
-    return tuple(_reading(start, version) for start in read_invocations(text))
+    readings = tuple(_reading(start, version) for start in read_invocations(text))
+    return joined_nodes(readings) if len(readings) > 1 else readings
 
 
 def _reading(start: Invocation, version: str | None) -> CommandReading:
@@ -224,7 +228,8 @@ def _gpus_and_ranks(launch: LaunchCommand) -> tuple[int | None, int]:
     ranks *= _number(launch, "data_parallel_size_local" if local else "data_parallel_size")
     if gpus is None or (backend is not None and backend.value == "ray"):
         return None, ranks
-    return gpus * (launch.placement.nodes or _number(launch, "nnodes")), ranks
+    # --data-parallel-size-local counts the ranks of one node.
+    return gpus * (1 if local else launch.placement.nodes or _number(launch, "nnodes")), ranks
 
 
 def _number(launch: LaunchCommand, name: str) -> int:

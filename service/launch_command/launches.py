@@ -15,6 +15,7 @@ from service.launch_command.launch import (
 )
 from service.launch_command.options import ReadOptions, is_secret, placeholders, read_options
 from service.launch_command.reading import read_invocations
+from service.launch_command.refused_values import refused_values
 from service.launch_command.releases import release_of
 from service.redaction import HIDDEN, hide_secrets
 
@@ -80,7 +81,7 @@ def launch_of(start: Invocation, release: LaunchRelease, table: ArgumentTable) -
     options = read_options(start.words, start.settings, table)
     model, missing, rest = _model(start, options)
     flags = tuple(flag for flag in options.flags.values() if flag.name != _MODEL)
-    faults = list(options.faults)
+    faults = [*options.faults, *refused_values(options.flags, table)]
     if rest:
         faults.append(f"{len(rest)} words belong to no option, so the engine's parser refuses them")
     launch = LaunchCommand(

@@ -16,6 +16,8 @@ SIZES = {
     "dp": "data_parallel_size",
     "dcp": "decode_context_parallel_size",
 }
+AHEAD = frozenset({"r2386", "r2387"})
+"""Commands whose page names vLLM 0.27.0, and a parser (ling3) that 0.28.0 is the first release to have."""
 
 
 def words_of(row: Mapping[str, Any]) -> list[str]:
@@ -72,7 +74,8 @@ def test_every_published_command_has_the_sizes_that_were_noted_beside_it() -> No
         }
         for shape in (as_line, as_script, as_container):
             reading = read_command(shape(row), row["version"])
-            if facts_of(reading) != expected or reading.unknown or reading.faults:
+            refused = reading.unknown or bool(reading.faults) != (row["id"] in AHEAD)
+            if facts_of(reading) != expected or refused:
                 wrong.append((row["id"], shape.__name__, facts_of(reading), expected))
     assert wrong == []
 

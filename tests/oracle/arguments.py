@@ -688,18 +688,21 @@ def write_arguments(tables: Mapping[Version, Mapping[str, Entry]]) -> Iterator[s
             if not any(members for _, members in listed):
                 continue
             yield from ("", f"[{part}.{name}]")
-            before: tuple[str, ...] = ()
-            for release, members in listed:
-                if members == before:
-                    continue
-                added = [each for each in members if each not in before]
-                removed = [each for each in before if each not in members]
-                for word, changed in (("add", added), ("remove", removed)):
-                    if changed:
-                        yield f'"{release}".{word} = ['
-                        yield from _listed(changed)
-                        yield "]"
-                before = members
+            yield from listed_changes(listed)
+
+
+def listed_changes(states: Iterable[tuple[Version, tuple[str, ...]]]) -> Iterator[str]:
+    """Yield which members of a list each release adds and removes."""
+    before: tuple[str, ...] = ()
+    for release, members in states:
+        added = [each for each in members if each not in before]
+        removed = [each for each in before if each not in members]
+        for word, changed in (("add", added), ("remove", removed)):
+            if changed:
+                yield f'"{release}".{word} = ['
+                yield from _listed(changed)
+                yield "]"
+        before = members
 
 
 def write_variables(named: Mapping[Version, Iterable[str]]) -> Iterator[str]:

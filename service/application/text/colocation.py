@@ -21,7 +21,9 @@ def render_colocation(shared: Colocation, width: int = WIDTH) -> str:
 
     Commands are not wrapped, so that they can be copied.
     """
-    lines = [f"{len(shared.engines)} engines on {shared.gpu.name}, started one after another"]
+    count = len(shared.engines)
+    engines = f"{count} engines on {shared.gpu.name}, started one after another"
+    lines = [f"1 engine on {shared.gpu.name}" if count == 1 else engines]
     for index, engine in enumerate(shared.engines, start=1):
         said = (each for line in _engine(index, engine) for each in wrapped(line, width))
         lines += ["", *said, f"   {engine.candidate.command}"]

@@ -214,7 +214,8 @@ def _state(changes: Mapping[str, Any], release: Version) -> Mapping[str, Any] | 
     return None if found is None or found["kind"] == NONE else found
 
 
-def _members(changes: Mapping[str, Any], release: Version) -> tuple[str, ...]:
+def members_at(changes: Mapping[str, Any], release: Version) -> tuple[str, ...]:
+    """Return the members of a list in a release, from what each release adds and removes."""
     members: tuple[str, ...] = ()
     for since, change in changes.items():
         if Version(since) <= release:
@@ -230,12 +231,12 @@ def _argument(name: str, state: Mapping[str, Any], release: Version) -> Argument
         kind=ArgumentKind(state["kind"]),
         default=state.get("default"),
         also=tuple(state.get("also", ())),
-        choices=_members(data["choices"].get(name, {}), release),
+        choices=members_at(data["choices"].get(name, {}), release),
         items=ArgumentKind(state["items"]) if "items" in state else None,
         nullable=state.get("nullable", False),
         folded=state.get("folded", False),
         deprecated=state.get("deprecated", False),
-        keys=_members(data["keys"].get(name, {}), release),
+        keys=members_at(data["keys"].get(name, {}), release),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, assert_never
 
 from service.architecture.quantization import Quantization
@@ -12,7 +12,7 @@ from service.architecture.weight_schemes import (
     WeightFormat,
     WeightScheme,
 )
-from service.memory.weights.module_names import bare, module_names
+from service.memory.weights.module_names import ModuleNames, bare, module_names
 from service.memory.weights.modules import (
     Experts,
     Linear,
@@ -55,7 +55,7 @@ COMPRESSED_TENSORS: Final = "compressed-tensors"
 EXPERT_PROJECTIONS: Final = ("gate_proj", "up_proj", "down_proj")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModuleBytes:
     """Bytes of modules, by the checkpoint's quantization and the release."""
 
@@ -223,12 +223,22 @@ class ModuleBytes:
         if quantization.by_modelopt and any(part in name for part in _LEFT_BY_MODELOPT):
             return None
         names = tuple(_spellings(name, parts if self.maps_parts else ()))
-        if any(map(_ignores(quantization), names)):
+        if any(map(self._ignored, names)):
             return None
-        for group in quantization.schemes:
-            if not group.targets or any(map(module_names(group.targets).__contains__, names)):
-                return group.scheme if group.scheme is not None and self._builds(group.scheme) else None
+        for targets, scheme in self._groups:
+            if targets is None or any(map(targets.__contains__, names)):
+                return scheme if scheme is not None and self._builds(scheme) else None
         return None
+
+    @cached_property
+    def _ignored(self) -> Callable[[str], bool]:
+        return (lambda _: False) if self.quantization is None else _ignores(self.quantization)
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[ModuleNames | None, WeightScheme | None], ...]:
+        """Each group's targets, ``None`` for every linear layer, and its scheme."""
+        groups = () if self.quantization is None else self.quantization.schemes
+        return tuple((module_names(each.targets) if each.targets else None, each.scheme) for each in groups)
 
     def _builds(self, scheme: WeightScheme) -> bool:
         """Whether a layer of this scheme is built quantized: always, but for mixed ModelOpt checkpoints."""

@@ -36,6 +36,9 @@ _TOKEN: Final = re.compile(
     r"(?P<atom>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\](){}*+?|^$])"
     r"|(?P<group>\((?:\?:)?(?!\?))|(?P<close>\))|(?P<bar>\|)|(?P<begin>\^)|(?P<end>\$)"
 )
+_LITERAL: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\\.)+(?![*+?{])")
+_TOKENS: Final = re.compile(r"\\?.")
+"""Characters that stand for themselves, up to one that may be missing or repeated."""
 _REPEAT: Final = re.compile(r"([*+?]|\{[0-9]{0,2}(?:,[0-9]{0,2})?\})\??(?![*+?{])")
 _OF_NO_WIDTH: Final = frozenset((r"\A", r"\b", r"\B", r"\Z"))
 _SET_OPERATION: Final = re.compile(r"\[\^?\[|[^\\]\[|--|&&|~~|\|\|")
@@ -103,6 +106,13 @@ class _Reader:
         if depth == 0 and self._peek() == "begin":
             self.at += 1
         while (kind := self._peek()) in {"atom", "group"}:
+            literal = _LITERAL.match(self.pattern, self.at)
+            if literal is not None:
+                self.at = literal.end()
+                atoms = _atoms(literal[0])
+                runs = [(*run, *atoms) for run in runs]
+                _check(runs)
+                continue
             more = self._piece(kind, depth)
             if len(runs) * len(more) > MAX_RUNS:
                 _refuse()
@@ -133,7 +143,7 @@ class _Reader:
                 _refuse()
             self.at += 1
             return self._repeated_group(runs)
-        return [self._repeated(Atom(_characters(begin[0])))]
+        return [self._repeated(_atom(begin[0]))]
 
     def _repeat(self) -> str:
         repeat = _REPEAT.match(self.pattern, self.at)
@@ -160,6 +170,17 @@ class _Reader:
                 return (replace(atom, optional=True),)
             case braces:
                 return _counted(atom, braces)
+
+
+@lru_cache(maxsize=1024)
+def _atom(token: str) -> Atom:
+    return Atom(_characters(token))
+
+
+@lru_cache(maxsize=1024)
+def _atoms(literal: str) -> Run:
+    """Return the atoms of characters that stand for themselves; a dot has a backslash before it."""
+    return tuple(map(_atom, _TOKENS.findall(literal)))
 
 
 def _counted(atom: Atom, braces: str) -> Run:
@@ -248,7 +269,7 @@ class Expressions:
         again: Counter[frozenset[str]] = Counter()
         begins = optional = before = last = ends = 0
         place = 0
-        for run in dict.fromkeys(runs):
+        for run in runs:
             begins |= 1 << place
             for index, atom in enumerate(run):
                 bit = 1 << (place + index + 1)

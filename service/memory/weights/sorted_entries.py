@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, repeat
-from operator import eq, ge, not_
+from operator import contains
 from typing import Final, Self
 
+from service.architecture.alike import marking
 from service.architecture.uniform_lists import (
     ANYTHING,
+    OTHERS,
     WHOLE_NAMES,
     EntryForm,
     expression_form,
@@ -24,6 +26,8 @@ TOO_MANY: Final = 4 * MAX_PLACES
 """Characters of patterns that are not read: few need more than two for a place of an automaton."""
 MOST_STARS: Final = 3
 """Counts of stars, from none to both ends, by which the entries of a long list are parted."""
+MOST_COUNTED: Final = 255
+"""Entries that have more stars are taken together."""
 WILD: Final = frozenset("*?[")
 
 
@@ -120,25 +124,29 @@ def _are_too_many(expressions: list[str]) -> bool:
 
 def _by_sign(entries: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Return the expressions, with their sign, and the other entries."""
-    regular = list(map(str.startswith, entries, repeat(REGULAR)))
-    if not any(regular):
+    regular = bytes(map(contains, entries, repeat(REGULAR)))  # faster than ``startswith``, which few need
+    if 1 not in regular:
         return (), entries
-    if all(regular):
-        return entries, ()
-    return list(compress(entries, regular)), list(compress(entries, map(not_, regular)))
+    expressions = entries if 0 not in regular else list(compress(entries, regular))
+    if not all(map(str.startswith, expressions, repeat(REGULAR))):
+        regular = bytes(map(str.startswith, entries, repeat(REGULAR)))
+        expressions = list(compress(entries, regular))
+    return expressions, list(compress(entries, regular.translate(OTHERS)))
 
 
 def _by_count(entries: Sequence[str], text: str) -> Iterator[Sequence[str]]:
     """Yield the entries that have a text as often as each other; those of higher counts come together."""
-    counts = list(map(str.count, entries, repeat(text)))
-    often = sorted(set(counts))
+    try:
+        counts = bytes(map(str.count, entries, repeat(text)))
+    except ValueError:
+        counts = bytes(min(entry.count(text), MOST_COUNTED) for entry in entries)
+    often = [count for count in range(MOST_COUNTED + 1) if count in counts]
     if len(often) == 1:
         yield entries
         return
-    for count in often[:MOST_STARS]:
-        yield list(compress(entries, map(eq, counts, repeat(count))))
-    if len(often) > MOST_STARS:
-        yield list(compress(entries, map(ge, counts, repeat(often[MOST_STARS]))))
+    for each in (*([count] for count in often[:MOST_STARS]), often[MOST_STARS:]):
+        if each:
+            yield list(compress(entries, counts.translate(marking(*each))))
 
 
 def _expression_form(written: Sequence[str]) -> EntryForm | None:

@@ -1,0 +1,89 @@
+"""Values that a release refuses at its start, of flags that a plan does not use otherwise."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Final
+
+from packaging.version import Version
+
+from service.engines.arguments.arguments import ArgumentKind, ArgumentTable
+from service.engines.arguments.parser_names import parser_names
+from service.engines.flags import ServeFlags
+from service.engines.releases import RELEASES
+from service.launch_command.launch import WrittenFlag
+from service.nearest_names import few_of, nearest, quoted
+
+_PLANNED: Final = frozenset(field.name for field in fields(ServeFlags))
+"""Flags whose values a plan checks itself."""
+_SHORTEST_PLUGIN: Final = 4
+"""Characters from which a release imports a plugin. Source: vLLM 0.33.0, init_parser_plugin."""
+_NO_PARSER_SINCE: Final = Version("0.33.0")
+"""Since then the word none stands for no parser of reasoning. Source: vLLM 0.33.0, parse_reasoning_parser."""
+_FOREIGN_PLUGIN: Final = "tool_call_parser_plugin"
+"""What programs around the engine call a plugin."""
+Flags = Mapping[str, WrittenFlag]
+
+
+def refused_values(flags: Flags, table: ArgumentTable) -> Iterator[str]:
+    """Yield, in words, which values the release refuses: words that are no choice, and unknown parsers."""
+    for flag in flags.values():
+        if flag.name in table and flag.name not in _PLANNED and not flag.missing:
+            yield from _no_choice(flag, table)
+    yield from _tool_parser(flags, table.release)
+    yield from _reasoning_parser(flags, table.release)
+
+
+def _no_choice(flag: WrittenFlag, table: ArgumentTable) -> Iterator[str]:
+    argument = table[flag.name]
+    if argument.kind is not ArgumentKind.STR or not argument.choices or not isinstance(flag.value, str):
+        return
+    given = flag.value.lower().replace("-", "_") if argument.folded else flag.value
+    if given not in argument.choices and not (argument.nullable and given == "None"):
+        choices = ", ".join(map(repr, argument.choices))
+        yield f"argument {argument.spelling}: invalid choice: {quoted(flag.value)} (choose from {choices})"
+
+
+def _tool_parser(flags: Flags, release: Version) -> Iterator[str]:
+    """Yield why tools cannot be called.
+
+    Source: vLLM 0.10.2 to 0.33.0, validate_api_server_args and validate_parsed_serve_args. The name is read
+    with ``--enable-auto-tool-choice`` alone.
+    """
+    auto = flags.get("enable_auto_tool_choice")
+    if auto is None or auto.value is not True:
+        return
+    if "tool_call_parser" not in flags:
+        yield "Error: --enable-auto-tool-choice requires --tool-call-parser"
+        return
+    if not (_has_plugin(flags, "tool_parser_plugin") or _FOREIGN_PLUGIN in flags):
+        yield from _unknown(flags["tool_call_parser"], "tool call parser", release)
+
+
+def _reasoning_parser(flags: Flags, release: Version) -> Iterator[str]:
+    """Yield that there is no such parser. Source: vLLM 0.10.2 to 0.33.0, validate_api_server_args."""
+    flag = flags.get("reasoning_parser")
+    if flag is None or _has_plugin(flags, "reasoning_parser_plugin"):
+        return
+    unset = str(flag.value).lower() == "none" and release >= _NO_PARSER_SINCE
+    if flag.value and not unset:
+        yield from _unknown(flag, "reasoning parser", release)
+
+
+def _has_plugin(flags: Flags, name: str) -> bool:
+    return name in flags and len(str(flags[name].value)) >= _SHORTEST_PLUGIN
+
+
+def _unknown(flag: WrittenFlag, kind: str, release: Version) -> Iterator[str]:
+    known = parser_names(flag.name, release)
+    if flag.missing or not isinstance(flag.value, str) or flag.value in known:
+        return
+    having = [each for each in RELEASES if flag.value in parser_names(flag.name, each)]
+    after = [each for each in RELEASES if having and each > having[-1]]
+    if having and release < having[0]:
+        more = f"it came with {having[0]}"
+    elif after:
+        more = f"{after[0]} removed it"
+    else:
+        listed = f"`dryserve engines values {flag.name}` lists all"
+        more = few_of(nearest(flag.value, known), known, listed)
+    yield f"invalid {kind}: {quoted(flag.value)}; {more}"

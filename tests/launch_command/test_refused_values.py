@@ -1,0 +1,59 @@
+"""Values that an engine refuses at its start, though a plan does not use their flags."""
+
+import pytest
+
+from service.launch_command.command_reading import read_command
+from tests.advice.rows import KEPT, read_rows
+from tests.launch_command.test_rows import AHEAD, as_line, words_of
+
+AUTO = "--enable-auto-tool-choice --tool-call-parser"
+
+
+def faults(flags: str, release: str = "0.33.0") -> tuple[str, ...]:
+    return read_command(f"vllm serve org/m {flags}", release).faults
+
+
+@pytest.mark.parametrize(
+    ("flags", "release", "words"),
+    [
+        (f"{AUTO} hermis", "0.33.0", ("invalid tool call parser: 'hermis'", "hermes")),
+        (
+            f"{AUTO} hermis --tool-parser-plugin ''",
+            "0.33.0",
+            ("invalid tool call parser: 'hermis'", "hermes"),
+        ),
+        ("--reasoning-parser qwen33", "0.33.0", ("invalid reasoning parser: 'qwen33'", "qwen3")),
+        # Release notes: Gemma 4 came with 0.19.0, the parsers of DeepSeek-V3.2 with 0.13.0.
+        (f"{AUTO} gemma4", "0.18.1", ("it came with 0.19.0",)),
+        (f"{AUTO} deepseek_v32", "0.12.0", ("it came with 0.13.0",)),
+        ("--reasoning-parser none", "0.32.0", ("invalid reasoning parser: 'none'",)),
+        ("--enable-auto-tool-choice", "0.20.2", ("requires --tool-call-parser",)),
+        ("--chat-template-content-format foo", "0.33.0", ("invalid choice: 'foo'", "'openai'")),
+    ],
+)
+def test_what_the_release_does_not_have_is_refused(flags: str, release: str, words: tuple[str, ...]) -> None:
+    (fault,) = faults(flags, release)
+    assert all(each in fault for each in words), fault
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        f"{AUTO} mine --tool-parser-plugin /plugins/mine.py",
+        "--reasoning-parser mine --reasoning-parser-plugin /plugins/mine.py",
+        f"{AUTO} $PARSER",
+        "--tool-call-parser hermis",
+        "--reasoning-parser None",
+        f"{AUTO} hermes --reasoning-parser qwen3 --chat-template-content-format openai",
+    ],
+)
+def test_what_the_release_takes_is_no_fault(flags: str) -> None:
+    assert faults(flags) == ()
+
+
+def test_every_parser_of_a_published_command_is_one_of_its_release() -> None:
+    """The commands were published by vLLM's recipes and by people who ran them."""
+    rows = [row for row in read_rows(KEPT, "rows.jsonl") if any("parser" in word for word in words_of(row))]
+    assert len(rows) > 100
+    wrong = {row["id"]: found for row in rows if (found := read_command(as_line(row), row["version"]).faults)}
+    assert wrong.keys() == AHEAD
