@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from service.advisor.advice import FALLBACK_BACKENDS, LIMITS
+from service.advisor.captured_sequences import captured_sequences
 from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
 from service.advisor.fix_attempt import LENGTH_STEP, FixAttempt, longest_length, sure
 from service.advisor.media_limits import media_limits
@@ -55,9 +56,19 @@ def combined(
                 kept, length = [*kept, more], reached
                 break
     if length >= whole:
-        yield _fewest(kept, lambda attempt: longest(attempt) >= whole, steps, gpu)
+        fewest = _fewest(kept, lambda attempt: longest(attempt) >= whole, steps, gpu)
+        yield _captured(request, fewest, steps, gpu)
     elif length >= LENGTH_STEP and kept[-1].words:
-        yield _shortened(kept[-1], length // LENGTH_STEP * LENGTH_STEP)
+        shortened = _shortened(kept[-1], length // LENGTH_STEP * LENGTH_STEP)
+        yield _captured(request, shortened, steps, gpu)
+
+
+def _captured(request: PlanRequest, attempt: FixAttempt, steps: EngineSteps, gpu: GpuType) -> FixAttempt:
+    """Return a start with as many sequences as have a recurrent state each, where CUDA graphs need more."""
+    seqs = captured_sequences(request, attempt.flags, steps, gpu)
+    if not seqs:
+        return attempt
+    return _added(attempt, f"--max-num-seqs {seqs}", replace(attempt.flags, max_num_seqs=seqs))
 
 
 def _fewest(

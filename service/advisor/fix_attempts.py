@@ -6,11 +6,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
+from service.advisor.captured_sequences import power_of_two, states_of
 from service.advisor.checkpoint_fixes import checkpoint_sources
 from service.advisor.combined_changes import SMALL_BATCH, combined
 from service.advisor.context_parallel import shared_sizes
 from service.advisor.dry_run import PlainSteps
-from service.advisor.engine_steps import EngineSteps, FailedStart, StartedEngine
+from service.advisor.engine_steps import EngineSteps, FailedStart
 from service.advisor.fix_attempt import FixAttempt, available_kv, shorter_attempts
 from service.advisor.fix_notes import is_too_long
 from service.advisor.longer_context import stretched
@@ -37,7 +38,6 @@ from service.engines.releases import (
     with_patch,
 )
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.capture import capture_failure
 
 MOST_DTYPES: Final = 4
 """Cache dtypes tried instead of one that no backend reads."""
@@ -91,6 +91,16 @@ def attempts_of(
         if is_too_long(candidate):
             yield _stretched(request.model, flags, steps.rules)
         yield from refusal_sources(flags, steps, gpu)
+        if flags.quantization is not None:
+            yield _unquantized(request, flags, steps, gpu)
+
+
+def _unquantized(
+    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
+) -> Iterator[FixAttempt]:
+    """Yield the weights as they are stored, with what makes their context fit."""
+    whole = FixAttempt("without --quantization", replace(flags, quantization=None), steps.rules)
+    yield from combined(request, whole, steps, gpu)
 
 
 def _stretched(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
@@ -192,42 +202,16 @@ def _captured(
     if isinstance(started, FailedStart):
         return
     available = available_kv(request, started, steps, gpu)
-    least = _states(started, available.low)
+    least = states_of(started, available.low)
     if least is None:
         return
-    numbers = (least and _power_of_two(least), _states(started, available.bytes))
+    numbers = (least and power_of_two(least), states_of(started, available.bytes))
     yield tuple(_of_sequences(flags, each, steps.rules) for each in numbers if each)
     yield (FixAttempt("--enforce-eager", replace(flags, enforce_eager=True), steps.rules),)
 
 
 def _of_sequences(flags: ServeFlags, seqs: int, rules: EngineRules) -> FixAttempt:
     return FixAttempt(f"--max-num-seqs {seqs}", replace(flags, max_num_seqs=seqs), rules)
-
-
-def _states(started: StartedEngine, num_bytes: int) -> int | None:
-    """Return how many recurrent states a cache has, where CUDA graphs of all sequences need more."""
-    start, blocks = started.start, started.sizing.num_blocks(num_bytes)
-    failure = capture_failure(start.layout, start.engine_config, blocks)
-    return None if failure is None else max(0, blocks)
-
-
-def _power_of_two(number: int) -> int:
-    """Return the largest power of two up to a number; of such sizes CUDA graphs are captured."""
-    return 1 << (number.bit_length() - 1)
-
-
-def captured_sequences(
-    request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
-) -> int | None:
-    """Return how many sequences are sure to have a recurrent state each when CUDA graphs are captured.
-
-    ``None`` where the engine can capture CUDA graphs as it is; 0 where it has no state at all.
-    """
-    started = steps.start(flags, gpu)
-    if isinstance(started, FailedStart):
-        return None
-    least = _states(started, available_kv(request, started, steps, gpu).low)
-    return least and _power_of_two(least)
 
 
 def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

@@ -285,6 +285,7 @@ def fix_of(model: Model, attempt: FixAttempt, candidate: Candidate) -> Fix:
         patch=attempt.patch,
         checkpoint=None if checkpoint is None else served.id,
         weight_bytes=None if checkpoint is None else checkpoint.weight_bytes(attempt.rules.release),
+        gpus=candidate.gpus,
     )
 
 

@@ -21,6 +21,7 @@ from service.advisor.ranking import best_first
 from service.advisor.reason import reason
 from service.advisor.speed_of_start import speed_of
 from service.advisor.steps_of_advice import Asked, step_of
+from service.advisor.sure_starts import sure_starts
 from service.advisor.upgrade import AskedStart, compared_start, upgrades
 from service.advisor.variants import Field, candidates_of
 from service.advisor.verdict import Verdict
@@ -126,7 +127,7 @@ def _plan_gpu(request: PlanRequest, steps: CachedSteps, gpu: GpuType, count: int
         gpu,
         best,
         candidates,
-        _with(_reasons(candidates, asked, request, count), request, best, steps, gpu),
+        _with(_reasons(candidates, asked, request, count), request, candidates, steps, gpu),
         None if best is None else step_of(best, asked),
         count,
         levers(request, best, steps, gpu) if request.with_levers and best is not None else (),
@@ -143,12 +144,18 @@ def _reasons(
 
 
 def _with(
-    why: tuple[str, ...], request: PlanRequest, best: Candidate | None, steps: CachedSteps, gpu: GpuType
+    why: tuple[str, ...],
+    request: PlanRequest,
+    candidates: tuple[Candidate, ...],
+    steps: CachedSteps,
+    gpu: GpuType,
 ) -> tuple[str, ...]:
-    """Return reasons with what else could be done: a longer context, shared tokens, fewer GPUs."""
+    """Return reasons with what else could be done: a sure start, a longer context, fewer GPUs."""
+    best = _recommended(request, candidates[0])
     if best is None:
         return why
     more = (
+        sure_starts(request, best, candidates, steps, gpu),
         *longer_starts(request, best, steps, gpu),
         shared_tokens(request, best, steps, gpu),
         on_fewest_gpus(request, best, steps, gpu),
@@ -186,7 +193,7 @@ def _as_given(
     """Return the plan of one start, as it was given: there is nothing to choose."""
     best = None if candidate.verdict is Verdict.REFUSED else candidate
     changes = levers(request, best, steps, gpu) if request.with_levers and best is not None else ()
-    why = _with(reason_as_given(candidate, request), request, best, steps, gpu)
+    why = _with(reason_as_given(candidate, request), request, (candidate,), steps, gpu)
     return GpuPlan(gpu, best, (candidate,), why, count=count, levers=changes)
 
 

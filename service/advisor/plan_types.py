@@ -17,7 +17,7 @@ from service.advisor.runtime_headroom import (
     little_room_for_steps,
     no_room_for_one_request,
 )
-from service.advisor.verdict import VERDICTS, Verdict
+from service.advisor.verdict import Verdict
 from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
 from service.engines.cache_quality import CacheQuality, Published, quality_of
 from service.engines.engine_rules import EngineRules
@@ -191,6 +191,11 @@ class Candidate:
         return self.verdict is not Verdict.REFUSED and not self.fails and not self.is_misread
 
     @property
+    def is_expected_to_fail(self) -> bool:
+        """Whether the start is uncertain, and the memory that is expected does not hold one request."""
+        return self.verdict is Verdict.UNCERTAIN and self.error is not None
+
+    @property
     def prefix_reuse(self) -> PrefixReuse | None:
         """Which shared prefixes are found again; ``None`` without a cache."""
         if self.start is None or self.kv_cache is None:
@@ -281,11 +286,15 @@ class GpuPlan:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of its best candidate."""
-        for verdict in VERDICTS:
-            if any(each.verdict is verdict for each in self.candidates):
-                return verdict
-        return Verdict.REFUSED
+        """The verdict of what is recommended: of another candidate nobody starts the command.
+
+        Where nothing is recommended, uncertain at best: what starts is known to fail later or to answer
+        wrong.
+        """
+        if self.recommended is not None:
+            return self.recommended.verdict
+        refused = all(each.verdict is Verdict.REFUSED for each in self.candidates)
+        return Verdict.REFUSED if refused else Verdict.UNCERTAIN
 
 
 @dataclass(frozen=True, slots=True)

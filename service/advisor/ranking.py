@@ -10,7 +10,14 @@ from service.advisor.plan_request import Objective
 from service.advisor.plan_types import Candidate
 from service.advisor.service_level import Service, completed_of, service_of
 from service.advisor.speed_limits import Meets, meets
-from service.advisor.steps_of_advice import Asked, is_fp8, loses_nothing, step_of, uses_fallback
+from service.advisor.steps_of_advice import (
+    Asked,
+    has_other_cache,
+    is_fp8,
+    loses_nothing,
+    step_of,
+    uses_fallback,
+)
 from service.advisor.verdict import VERDICTS, Verdict
 
 SAME_COST: Final = 1.2
@@ -23,12 +30,13 @@ _LAST: Final = VERDICTS.index(Verdict.REFUSED)
 def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candidate, ...]:
     """Return candidates best first; equal ones stay in the given order.
 
-    Candidates that cannot serve come last. ``balanced`` then follows the order of ``advice.toml``: the
-    steps of the candidates, and the number of GPUs between steps of one group. With a workload, candidates
-    that serve more of it come first, then those that are expected to meet its limits; an unusual cache comes
-    last in any case. A start that is uncertain counts as one group later. ``accuracy`` takes the least lossy
-    cache, on any number of GPUs; ``tokens`` the most tokens; ``cost`` the fewest GPU hours for a token within
-    the limits of the workload.
+    Candidates that cannot serve come last, before them those that by the expected memory do not start, which
+    are never recommended while another starts for sure. ``balanced`` then follows the order of
+    ``advice.toml``: the steps of the candidates, and the number of GPUs between steps of one group. With a
+    workload, candidates that serve more of it come first, then those that are expected to meet its limits; an
+    unusual cache comes last in any case. A start that is uncertain counts as one group later. ``accuracy``
+    takes the least lossy cache, on any number of GPUs, quantized weights before a cache of fewer than 8 bits;
+    ``tokens`` the most tokens; ``cost`` the fewest GPU hours for a token within the limits of the workload.
 
     Between equal candidates, attention backends that the engine tries last come after the others.
     """
@@ -37,7 +45,9 @@ def best_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Candida
     key = _key_of(asked.objective)
 
     def place(candidate: Candidate) -> tuple[Any, ...]:
-        return _refused(candidate) if candidate.verdict is Verdict.REFUSED else key(candidate, asked)
+        if candidate.verdict is Verdict.REFUSED:
+            return _refused(candidate)
+        return (0, *_hopeless(candidate), *key(candidate, asked))
 
     return tuple(sorted(candidates, key=place))
 
@@ -46,12 +56,25 @@ def _key_of(objective: Objective) -> Callable[[Candidate, Asked], tuple[Any, ...
     """Return what orders candidates that may start."""
     match objective:
         case Objective.TOKENS:
-            return lambda candidate, asked: (*_unfit(candidate, asked), *_most_tokens(candidate, asked))
+            return lambda candidate, asked: (
+                *_unfit(candidate, asked),
+                _is_quantized(candidate, asked),
+                *_most_tokens(candidate, asked),
+            )
         case Objective.ACCURACY:
-            return lambda candidate, asked: (*_unfit(candidate, asked), *_least_loss(candidate, asked))
+            return lambda candidate, asked: (
+                *_unfit(candidate, asked),
+                has_other_cache(candidate, asked),
+                _is_quantized(candidate, asked),
+                *_least_loss(candidate, asked),
+            )
         case Objective.BALANCED | Objective.COST:
-            return lambda candidate, asked: (0, not candidate.may_serve, *_balanced(candidate, asked))
+            return _balanced
     assert_never(objective)
+
+
+def _hopeless(candidate: Candidate) -> tuple[bool, bool]:
+    return (not candidate.may_serve, candidate.is_expected_to_fail)
 
 
 def _refused(candidate: Candidate) -> tuple[Any, ...]:
@@ -61,11 +84,13 @@ def _refused(candidate: Candidate) -> tuple[Any, ...]:
 def _unfit(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
     return (
         VERDICTS.index(candidate.verdict),
-        not candidate.may_serve,
         service_of(candidate, asked.workload),
         _limits(candidate, asked),
-        candidate.flags.quantization != asked.specified.quantization,
     )
+
+
+def _is_quantized(candidate: Candidate, asked: Asked) -> bool:
+    return candidate.flags.quantization != asked.specified.quantization
 
 
 def _balanced(candidate: Candidate, asked: Asked) -> tuple[Any, ...]:
@@ -117,7 +142,7 @@ def _cheapest_first(candidates: tuple[Candidate, ...], asked: Asked) -> tuple[Ca
 def _serves(candidate: Candidate, asked: Asked) -> tuple[int, ...]:
     """Return how much of what is asked a candidate does, the most first."""
     return (
-        not candidate.may_serve,
+        *_hopeless(candidate),
         step_of(candidate, asked) is Step.OTHER_CACHE,
         service_of(candidate, asked.workload),
         _limits(candidate, asked),

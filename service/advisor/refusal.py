@@ -29,6 +29,9 @@ class Fix:
     weight_bytes: int | None = None
     """Of that checkpoint, its weights."""
 
+    gpus: int = 1
+    """GPUs of the start with the change."""
+
     @property
     def words(self) -> str:
         """The change, by the name that answers about logs have for it."""

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from math import inf
 
 from service.advisor.advice import FALLBACK_BACKENDS, LIMITS, NARROW_ACTIVATIONS, NODES, STEPS, Step
+from service.advisor.outcome import MEMORY_DECIDES
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate
+from service.advisor.verdict import Verdict
 from service.engine_config.cache_dtype import canonical
 from service.engines.flags import ServeFlags
 from service.gpus.capability import ComputeCapability
@@ -95,6 +97,13 @@ def requests_of(candidate: Candidate) -> float:
 def holds_one(candidate: Candidate) -> bool:
     """Whether the cache, if there is one, holds a whole request of the maximum length."""
     return candidate.kv_cache is None or candidate.kv_cache.max_concurrency >= 1
+
+
+def is_short_of_memory(candidate: Candidate) -> bool:
+    """Whether memory that only a real start can measure decides whether it starts."""
+    return candidate.verdict is Verdict.UNCERTAIN and any(
+        each.startswith(MEMORY_DECIDES) for each in candidate.doubts
+    )
 
 
 def length_of(candidate: Candidate) -> int:

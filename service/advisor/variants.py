@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Final
 
 from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
 from service.advisor.advice import NODES as GPUS_OF_A_NODE
 from service.advisor.aliases import COMMON
+from service.advisor.captured_sequences import captured_sequences
 from service.advisor.combined_changes import denser_cache
 from service.advisor.engine_steps import EngineSteps, FailedStart
 from service.advisor.fix_attempt import LENGTH_STEP, FixAttempt, longest_length, sure
-from service.advisor.fix_attempts import captured_sequences
 from service.advisor.grid import GridOfLength, grid_of
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
@@ -20,6 +19,7 @@ from service.advisor.steps_of_advice import (
     Asked,
     group_of,
     holds_one,
+    is_short_of_memory,
     loses_nothing,
     uses_fallback,
     whole_length_of,
@@ -227,9 +227,10 @@ def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iter
     specified = field.specified
     if specified.quantization is not None or not field.request.model.architecture.stores_16_bits:
         return
-    fewest_first = sorted(found, key=attrgetter("gpus"))
-    able = (each.gpus for each in fewest_first if each.may_serve and group_of(each, asked) <= IN_ONE_NODE)
-    fewest = next(able, None)
+    able = [each for each in found if each.may_serve and group_of(each, asked) <= IN_ONE_NODE]
+    fewest = min((each.gpus for each in able), default=None)
+    if fewest is not None and all(map(is_short_of_memory, able)):
+        fewest += 1  # on as many GPUs: those may start, and weights of 8 bits may be sure to
     fp8, dtype = field.steps.rules.checkpoints.online_fp8, specified.kv_cache_dtype or "auto"
     for size in field.sizes:
         if fewest is None or size < fewest:
@@ -245,7 +246,10 @@ def _quantized_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked)
 def _quantized_fp8(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:
     """Yield the same with an fp8 cache, where the contexts of all others are shorter than one should keep."""
     if field.specified.kv_cache_dtype is not None or any(
-        each.may_serve and group_of(each, asked) <= STEPS[Step.QUANTIZED_WEIGHTS].group for each in found
+        each.may_serve
+        and not is_short_of_memory(each)
+        and group_of(each, asked) <= STEPS[Step.QUANTIZED_WEIGHTS].group
+        for each in found
     ):
         return
     for size in field.sizes:

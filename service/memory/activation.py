@@ -26,6 +26,7 @@ from service.architecture.layers.recurrence import (
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
+from service.memory.dequantized import dequantizing_elements
 from service.memory.encoders import EncoderConstants, encoders, takes_media
 from service.memory.expert_spaces import (
     expert_width,
@@ -165,6 +166,7 @@ def _peak(
     experts = 0 if exchanges_in_kernel(run) else token_bytes * widest_experts
     experts = max(experts, indexer_bytes(architecture, constants, run))
     forward = token_bytes * widest_layer + experts
+    forward = max(forward, run.element_bytes * dequantizing_elements(architecture, run))
     if sampler_copies is None:
         return forward
     # With draft tokens the V1 model runner also profiles its rejection sampler, on dummy logits.

@@ -12,6 +12,7 @@ from service.engine_config.graph_modes import RELEASE_SIZES, GraphMode, GraphSiz
 from service.engines.releases import rules_for
 from service.memory.budget_types import Basis, Estimate, HostDemand, MemoryBudget, WeightsEstimate
 from service.memory.constants import MemoryConstants, constants_at
+from service.memory.dequantized import AWQ, dequantized_matrices
 from service.memory.device import (
     DeviceConstants,
     free_memory,
@@ -336,6 +337,13 @@ class _Start:
             data_parallel_size=self.inputs.data_parallel_size,
             expert_kernel=self.inputs.expert_kernel,
             blackwell=self.inputs.compute_capability[0] == DATA_CENTER_BLACKWELL,
+            dequantized=dequantized_matrices(
+                self.architecture,
+                deployment,
+                self.inputs.release,
+                layers,
+                forced=self.inputs.quantization == AWQ,
+            ),
         )
 
     def _capture(self, layers: range) -> Capture:

@@ -38,6 +38,8 @@ class ProfileRun:
     """Kernel named for routed experts; ``None``: the release chooses."""
     blackwell: bool = False
     """The GPU is a data center Blackwell."""
+    dequantized: frozenset[tuple[int, int]] = frozenset()
+    """Inputs and outputs of the matrices that are written out in 16 bits before they are multiplied."""
     media: MediaChoices = ALL_MEDIA
     whole_encoders: bool = False
     """Each rank has whole encoders, and encodes a part of the items."""

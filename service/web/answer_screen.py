@@ -239,11 +239,14 @@ def _refusal(error: Refusal, question: PageQuestion, gpu_plan: GpuPlan) -> Refus
 
 def _fix(fix: Fix, question: PageQuestion, gpu_plan: GpuPlan) -> FixLink:
     tokens = "" if fix.tokens is None else f"{fix.tokens:,} tokens"
+    spread = f"{fix.gpus} GPUs" if fix.gpus > 1 else ""
     requests = (
         "" if fix.max_concurrency is None else f"{fix.max_concurrency:,.2f} requests of the maximum length"
     )
     link = fix_question(question, fix, gpu_plan.gpu).link()
-    return FixLink(fix.change, ", ".join(filter(None, (tokens, requests))), verdict_words(fix.verdict), link)
+    return FixLink(
+        fix.change, ", ".join(filter(None, (tokens, requests, spread))), verdict_words(fix.verdict), link
+    )
 
 
 def _memory_rows(bar: MemoryBar) -> Iterator[MemoryRow]:

@@ -179,7 +179,7 @@ def _is_shown(found: BestByDtype, question: PageQuestion, workload: Workload | N
     if sought and sought not in gpu.id and sought not in gpu.name.lower():
         return False
     if question.value("only") == "starting":
-        return best is not None
+        return best is not None and best.verdict is Verdict.STARTS
     return question.value("only") != "serving" or (
         best is not None and service_of(best, workload) is Service.WHOLE
     )

@@ -70,7 +70,9 @@ class GpuPlanAnswer(Output):
     count: int | SkipJsonSchema[None] = optional(
         "GPUs of this type that there are. Left out where the request does not tell"
     )
-    verdict: Verdict = Field(description="Whether the best candidate starts, and whether that is certain")
+    verdict: Verdict = Field(
+        description="Whether the recommended candidate starts, and whether that is certain"
+    )
     recommended: CandidateAnswer | None = Field(
         description="The best candidate; null where none can be recommended"
     )
@@ -104,7 +106,7 @@ class GpuPlanAnswer(Output):
 
 
 class GpuCountAnswer(Output):
-    """Number of GPU types, by the verdict on their best candidate."""
+    """Number of GPU types, by the verdict on their recommended candidate."""
 
     starts: Annotated[int, From("start")] = Field(
         description="Number of GPU types on which the model starts for certain"

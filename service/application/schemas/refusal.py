@@ -25,6 +25,7 @@ class FixAnswer(Output):
     max_concurrency: float | None = Field(
         description="Requests of the maximum length that fit at once; null without a cache"
     )
+    gpus: int = Field(description="GPUs of the changed start")
     command: str = Field(description="The command that starts it")
     checkpoint: str | SkipJsonSchema[None] = optional(
         "Id of the checkpoint with quantized weights that the change is to. Left out where it is to none"

@@ -39,7 +39,7 @@ UNCHANGED: Final = "unchanged"
 SORTED_BY: Final = {"memory": "GiB", "tokens": "tokens"}
 """By order: the column that is not left out, where it otherwise may be."""
 NONE_LEFT: Final = {
-    "starting": "It starts on none of the GPU types.",
+    "starting": "It is sure to start on none of the GPU types.",
     "serving": "No GPU type serves the whole workload.",
 }
 
@@ -63,7 +63,7 @@ def _is_kept(plan: GpuPlan, workload: Workload | None, only: Kept | None) -> boo
     best = plan.recommended
     if only == "serving":
         return best is not None and service_of(best, workload) is Service.WHOLE
-    return only is None or best is not None
+    return only is None or (best is not None and best.verdict is Verdict.STARTS)
 
 
 def _rank(plan: GpuPlan, order: Order | None) -> tuple[float | str, ...]:

@@ -91,6 +91,8 @@ def change_words(fix: Fix) -> str:
     gain = "" if fix.tokens is None else f": {fix.tokens:,} tokens"
     if fix.max_concurrency is not None:
         gain += f", {fix.max_concurrency:.2f}x"
+    if gain and fix.gpus > 1:
+        gain += f" on {fix.gpus} GPUs"
     doubt = "" if fix.verdict is Verdict.STARTS else f" ({verdict_words(fix.verdict)})"
     if OBJECT in fix.change:
         return f"{gain.removeprefix(': ')}{doubt} with {fix.change}"
@@ -104,6 +106,8 @@ def range_words(fixes: Sequence[Fix]) -> str:
         return change_words(first)
     doubt = "" if first.verdict is Verdict.STARTS else f" ({verdict_words(first.verdict)})"
     gain = f"{found[0]:,} to {found[-1]:,} tokens"
+    if first.gpus > 1:
+        gain += f" on {first.gpus} GPUs"
     if OBJECT in first.change:
         return f"{gain}{doubt} with {first.change}"
     return f"{first.change}: {gain}{doubt}"
