@@ -113,7 +113,8 @@ def test_a_command_exits_as_is_printed_beside_it(command: str, code: str) -> Non
 
 
 def test_the_papers_quote_answers_and_exit_codes() -> None:
-    assert FIGURES and CODES
+    assert FIGURES
+    assert CODES
 
 
 def _curl(words: list[str], client: TestClient) -> str:
