@@ -17,6 +17,8 @@ from service.engines.rules.capacity import TokenReport
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 
 NO_FLAGS: Final = ServeFlags()
+ADAPTER_FLAGS: Final = ("max_loras", "max_lora_rank", "max_cpu_loras", "fully_sharded_loras")
+"""Flags that are read with ``--enable-lora`` alone."""
 GIANT_BLOCK: Final = 256
 """Tokens. Short prompts rarely fill larger blocks, so that prefix caching rarely hits."""
 
@@ -31,6 +33,7 @@ def warnings(start: Start, data_parallel_size: int = 1, flags: ServeFlags = NO_F
         *_unpassed_dtype(start),
         *_unread_tokenizer(start),
         *_deprecated_name(start, flags),
+        *_adapters_off(flags),
     )
 
 
@@ -67,6 +70,16 @@ def _deprecated_name(start: Start, flags: ServeFlags) -> Iterator[str]:
             f"vLLM {release} runs --quantization fp8 of 16-bit weights as {name} and calls the old name "
             "deprecated."
         )
+
+
+def _adapters_off(flags: ServeFlags) -> Iterator[str]:
+    """Source: vLLM 0.10.2 to 0.33.0, EngineArgs.create_engine_config: no LoRAConfig without enable_lora."""
+    given = [
+        f"--{name.replace('_', '-')}" for name in ADAPTER_FLAGS if getattr(flags, name) not in {None, False}
+    ]
+    if given and not flags.enable_lora:
+        verb = "has" if len(given) == 1 else "have"
+        yield f"{', '.join(given)} {verb} no effect without --enable-lora: no room for adapters is planned."
 
 
 def _split_batches(flags: ServeFlags) -> Iterator[str]:

@@ -23,6 +23,8 @@ def test_flags_are_sorted_by_whether_they_can_change_memory() -> None:
             "--linear-backend",
             "cutlass",
             "--enable-auto-tool-choice",
+            "--tool-call-parser",
+            "hermes",
             "--strange-flag",
             "x",
         ],

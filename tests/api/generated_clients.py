@@ -31,7 +31,7 @@ def answers(client: TestClient) -> Iterator[tuple[str, Any]]:
     yield "EngineList", _json(client.get("/v1/engines"))
     yield "ProblemTypeList", _json(client.get("/v1/problems"))
     yield "Health", _json(client.get("/readyz"))
-    yield "Problem", client.post("/v1/plan", json={**GEMMA, "gpus": ["rtx-3090"]}).json()
+    yield "Problem", client.post("/v1/plan", json={**GEMMA, "gpus": ["rtx-9999"]}).json()
 
 
 def _json(reply: Any) -> Any:  # noqa: ANN401 - the test client's response has no public type

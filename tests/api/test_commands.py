@@ -108,7 +108,21 @@ def test_comments_on_several_gpu_types_never_reach_a_shell(tmp_path: Path) -> No
     result = _plan("a", tmp_path, "--gpu", "h100-sxm-80gb", "--gpu", "a100-sxm-80gb")
 
     assert result.stdout == "vllm serve a\nvllm serve a\n"
-    assert result.stderr == "# 1 x h100-sxm-80gb, auto: starts\n# 1 x a100-sxm-80gb, auto: starts\n"
+    assert result.stderr == (
+        "# line 1: 1 x h100-sxm-80gb, auto: starts\n# line 2: 1 x a100-sxm-80gb, auto: starts\n"
+    )
+
+
+@pytest.mark.parametrize("form", ["command", "docker", "kubernetes", "compose"])
+def test_a_text_with_two_starts_says_that_one_is_planned(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "two.sh"
+    file.write_text("vllm serve Qwen/Qwen3-8B --port 8000 &\nvllm serve Qwen/Qwen3-4B --port 8001\n", "utf-8")
+    words = ["check", "--command-file", str(file), "--gpu", "l40s", "--format", form]
+    result = CliRunner().invoke(cli, words)
+
+    assert result.exit_code == 0
+    assert "Qwen3-4B" not in result.stdout
+    assert result.stderr.startswith("# the text starts the engine 2 times, also at line 2: only the first")
 
 
 SIXTEEN = LLAMA + "&tensor_parallel_size=8"

@@ -31,6 +31,17 @@ for name, answer in json.load(open("answers.json")):
     read = getattr(models, name).from_dict(answer).to_dict()
     assert read == answer, name
 """
+ASKER = """
+import importlib, json, sys
+sys.path.insert(0, ".")
+models = importlib.import_module("generated.models")
+for name, body in json.load(open("bodies.json")):
+    sent = getattr(models, name).from_dict(body).to_dict()
+    assert {key: sent.get(key) for key in body} == body, name
+"""
+ENTRIES = ["vllm", "llama.cpp", {"name": "sglang", "version": "0.5.23"}, "tensorrt-llm"]
+BODIES = [("ComparisonBody", {"model": "google/gemma-4-31B-it", "gpus": ["l40s"], "engines": ENTRIES})]
+"""Bodies as the documents write them, each with its schema."""
 SECONDS = 300
 PROJECT = {
     "compilerOptions": {
@@ -85,6 +96,8 @@ def test_openapi_python_client_reads_every_answer(tmp_path: Path, client: TestCl
     assert "warning" not in said.lower(), said
     (tmp_path / "answers.json").write_text(json.dumps(list(answers(client))), "utf-8")
     _run([python, "-c", READER], tmp_path)
+    (tmp_path / "bodies.json").write_text(json.dumps(BODIES), "utf-8")
+    _run([python, "-c", ASKER], tmp_path)
     operations = {path.stem for path in (tmp_path / "generated" / "api").rglob("*.py")} - {"__init__"}
     documented = set(re.findall(r"operationId: (\w+)", CONTRACT.read_text("utf-8")))
     assert operations == documented
@@ -117,6 +130,8 @@ def test_typescript_accepts_every_answer(  # noqa: PLR0917 - the parts of one ge
     lines = [imported]
     for number, (name, answer) in enumerate(answers(client)):
         lines.append(f"export const answer{number}: {typed.format(name)} = {json.dumps(answer)};")
+    for number, (name, body) in enumerate(BODIES):
+        lines.append(f"export const body{number}: {typed.format(name)} = {json.dumps(body)};")
     lines.append(
         f"export const command = (plan: {typed.format('PlanAnswer')}): string | undefined => "
         "plan.plans[0]?.recommended?.command;"

@@ -92,6 +92,31 @@ def test_the_answer_below_a_question_is_the_one_that_is_printed(client: TestClie
     )
 
 
+QUOTED = re.compile(r"`([^`]+)`,\s+printed\s+for\s+`((?:plan|check|explain)\s[^`]+)`")
+"""A line of an answer, and the command that gives it."""
+EXITS = re.compile(r"^ +dryserve ((?:plan|check) [^#\n]+?) +# exits with (\d)", re.MULTILINE)
+FIGURES = [found for path in PAPERS for found in QUOTED.findall(path.read_text("utf-8"))]
+CODES = [found for path in PAPERS for found in EXITS.findall(path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(("printed", "command"), FIGURES)
+def test_a_line_that_is_quoted_is_in_the_answer(printed: str, command: str) -> None:
+    result = CliRunner().invoke(cli, [*shlex.split(command), "--format", "table"], env={"COLUMNS": "400"})
+
+    assert result.exit_code in ANSWERS, result.stderr
+    assert " ".join(printed.split()) in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(("command", "code"), CODES)
+def test_a_command_exits_as_is_printed_beside_it(command: str, code: str) -> None:
+    assert CliRunner().invoke(cli, shlex.split(command)).exit_code == int(code)
+
+
+def test_the_papers_quote_answers_and_exit_codes() -> None:
+    assert FIGURES
+    assert CODES
+
+
 def _curl(words: list[str], client: TestClient) -> str:
     """Send what curl would, with the options that curl 7.76 has: no --json, which came with 7.82."""
     *options, address = words

@@ -134,6 +134,9 @@ def _entry_tag(value: object) -> str | None:
     return TAGS.get(str(name))
 
 
+EngineName = Literal["vllm", "llama.cpp", "sglang", "tensorrt-llm"]
+
+
 def _named(value: Any) -> Any:  # noqa: ANN401 - whatever was sent
     """Return an engine's name as an object with it; refuse a name that no engine has."""
     document = {"name": value} if isinstance(value, str) else value
@@ -155,7 +158,10 @@ class ComparisonBody(EngineBody):
     """One question to several engines. `engine` and `serve` are those of vLLM."""
 
     engines: Annotated[
-        list[Annotated[EngineEntry, BeforeValidator(_named)]], Field(min_length=1, max_length=MAX_ENGINES)
+        list[
+            Annotated[EngineEntry, BeforeValidator(_named, json_schema_input_type=EngineName | EngineEntry)]
+        ],
+        Field(min_length=1, max_length=MAX_ENGINES),
     ] = Field(
         description="Engines to compare, in order: names, or objects with a name, a version and `serve`"
     )

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
@@ -46,13 +46,15 @@ class Written:
 def render_commands(plan: Plan) -> Written:
     """Write the recommended command for each GPU type, each on one line that a shell can run."""
     return _written(
-        plan, lambda _, best: _line(best.command, *filter(None, (several_nodes(best),)), *left_out(best))
+        plan,
+        lambda _, best: _line(best.command, *filter(None, (several_nodes(best),)), *left_out(best)),
+        numbered=True,
     )
 
 
 def render_docker(plan: Plan) -> Written:
     """Write the recommended command for each GPU type as one that runs the engine's own image."""
-    return _written(plan, lambda gpu, best: _docker(plan, gpu, best))
+    return _written(plan, lambda gpu, best: _docker(plan, gpu, best), numbered=True)
 
 
 def render_kubernetes(plan: Plan) -> Written:
@@ -75,14 +77,38 @@ COMMANDS: Final[Mapping[CommandFormat, Callable[[Plan], Written]]] = {
 """Writers of commands by format."""
 
 
-def _written(plan: Plan, write: Callable[[GpuType, Candidate], Block], separator: str = "") -> Written:
+def _written(
+    plan: Plan, write: Callable[[GpuType, Candidate], Block], separator: str = "", *, numbered: bool = False
+) -> Written:
+    """Return the commands of all GPU types; ``numbered``: each is one line, and its comments say which."""
     single = len(plan.plans) == 1
     blocks = [_block(gpu, write, bare=single) for gpu in plan.plans]
     commands = [each.command for each in blocks if each.command]
+    if numbered and len(commands) > 1:
+        blocks = list(_numbered(blocks))
     return Written(
         commands=separator.join(f"{each}\n" for each in commands),
-        comments="".join(map(_commented, blocks)),
+        comments="".join(map(_commented, (_other_starts(plan), *blocks))),
     )
+
+
+def _numbered(blocks: Iterable[Block]) -> Iterator[Block]:
+    number = 0
+    for block in blocks:
+        number += bool(block.command)
+        first, *rest = block.comments
+        yield Block((f"line {number}: {first}", *rest), block.command) if block.command else block
+
+
+def _other_starts(plan: Plan) -> Block:
+    """Say that the text holds further starts, for which no command is written."""
+    others = () if plan.command is None else plan.command.others
+    lines = ", ".join(f"line {line}" for line, _ in others)
+    words = (
+        f"the text starts the engine {len(others) + 1} times, also at {lines}: only the first is planned; "
+        "dryserve colocate plans all of them on one GPU"
+    )
+    return Block((words,) if others else (), "")
 
 
 def _commented(block: Block) -> str:
