@@ -7,6 +7,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, IncrementalDecoder, get
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Final
 
 END: Final = 3 << 17
@@ -45,6 +46,13 @@ class CondensedLog:
     """Lines that were only searched."""
     cut: bool = False
     """The log had more than ``MAX_LOG_BYTES``; the rest was not looked at."""
+
+    @property
+    def beginning(self) -> str:
+        """The text of the first ``END`` characters, in whole lines."""
+        sizes = accumulate(len(text) + 1 for _, text in self.numbered)
+        within = takewhile(lambda each: each[1] <= END, zip(self.numbered, sizes, strict=True))
+        return "\n".join(text for (_, text), _ in within)
 
 
 class LogCondenser:

@@ -1,13 +1,15 @@
 """Tells whether an engine had started, from a piece of a log that does not hold its start."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import is_of_request
-from service.startup_log.phrases import SERVED, SERVING_CALLS
+from service.startup_log.phrases import PRINTED, SERVED, SERVING_CALLS
 from service.startup_log.tracebacks import frame_of
 
+_PRINTED: Final = re.compile(r"[A-Z]\w{1,60}(?:Error|Exception)\(")
 UNSTARTED: Final = frozenset({"loading", "profiling"})
 """Milestones after which messages of requests are those of another run."""
 
@@ -16,9 +18,14 @@ def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
     """Whether the lines show requests of an engine, or a call that only an engine makes which has started."""
     if milestone not in UNSTARTED and any(words in line.text for line in lines for words in SERVED):
         return True
-    if any(line.level == "ERROR" and is_of_request(line) for line in lines):
+    if any(line.level == "ERROR" and (is_of_request(line) or _is_printed(line)) for line in lines):
         return True
     return any(_is_serving_call(line) for line in lines)
+
+
+def _is_printed(line: LogLine) -> bool:
+    """Whether a line is an exception in Python's own form, of a file that prints one only then."""
+    return line.origin is not None and line.origin[0] in PRINTED and _PRINTED.match(line.text) is not None
 
 
 def _is_serving_call(line: LogLine) -> bool:

@@ -14,6 +14,8 @@ ANY_LETTERS: Final = "*"
 OR: Final = "|"
 FAMILY: Final = "@"
 FORM: Final = "~"
+HANG: Final = "worker_hangs"
+"""The cause of a symptom that says only that nothing goes on."""
 LEAST_WORDS: Final = 3
 """Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
@@ -125,6 +127,18 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
     return None if title is None or titles_only else Described(title, None, general=True)
 
 
+def says_hang(found: Sequence[Sentence]) -> bool:
+    """Whether a person says that the engine hangs, in the title or, where that names no failure, below it."""
+    vocabulary = _vocabulary()
+    hang = next(each for each in vocabulary.symptoms if each.general and each.cause.name == HANG)
+    title = next((each for each in found if each.title), None)
+    if title is not None and hang.is_in(title):
+        return True
+    if title is not None and vocabulary.fails.is_in(_DENIES.sub(" ", title.words)):
+        return False
+    return any(hang.is_in(each) for each in found if _is_of_failure(each))
+
+
 def cause_of_words(message: str) -> FailureCause | None:
     """Return what the words of an exception are about that no release is known to raise."""
     words = f"{plain_words(message[:LONGEST])}{_OF_EXCEPTION}"
@@ -160,6 +174,7 @@ class _Vocabulary:
     symptoms: tuple[Symptom, ...]
     complaint: WordGroup
     trouble: WordGroup
+    fails: WordGroup
 
 
 @cache
@@ -191,4 +206,4 @@ def _vocabulary() -> _Vocabulary:
         )
         for each in table["symptom"]
     )
-    return _Vocabulary(tuple(symptoms), group(families["complaint"]), group(families["trouble"]))
+    return _Vocabulary(tuple(symptoms), group(families["complaint"]), group(families["trouble"]), group("@fails|@crash"))

@@ -95,10 +95,17 @@ def headline(explanation: Explanation) -> str:
         return _without_failure(explanation)
     cause = (ending.cause or "a cause that is not known").replace("_", " ")
     if ending.basis is CauseBasis.PARAPHRASED:
-        return f"Line {ending.line} describes a failure: {cause}."
+        return f"Line {ending.line} describes a {'hang' if ending.hangs else 'failure'}: {cause}."
+    if ending.hangs:
+        return _of_a_hang(ending, cause)
     if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
         return _of_a_running_engine(ending, cause)
     return _of_a_start(log, ending, cause)
+
+
+def _of_a_hang(ending: Diagnosis, cause: str) -> str:
+    which = "The engine started and hangs" if ending.serving else "The engine hangs"
+    return f"{which} where the log ends, on line {ending.line}: {cause}."
 
 
 def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
