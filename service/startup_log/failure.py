@@ -10,9 +10,10 @@ from service.startup_log.known_words import (
     known_words,
     over_two_lines,
     requests_beside_failures,
+    shows_death,
 )
 from service.startup_log.lines import LogLine
-from service.startup_log.logged_failure import Failure, is_wrapper, of_exception, of_known
+from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
 from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import (
     FAULT,
@@ -55,6 +56,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     known = [each for each in known if each.at not in other]
     requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
+    other |= _of_requests(raised, lines)
+    known = [each for each in known if each.at not in other]
     raised = {at: each for at, each in raised.items() if at not in other}
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
@@ -90,6 +93,13 @@ def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[
         return set()
     below = (each for each in raised.values() if each.at != at and each.type == title.type)
     return {at} if any(each.message for each in below) else set()
+
+
+def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of exceptions of requests, if the engine itself raised one and ended with it."""
+    requests = {at for at in raised if is_of_request(lines[at])}
+    own = (at for at in raised if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text))
+    return requests if requests and shows_death(lines) and next(own, None) is not None else set()
 
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:

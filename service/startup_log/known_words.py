@@ -133,5 +133,9 @@ def requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLin
     if not requests:
         return requests
     failed = any(not each.cause.weak and not each.cause.of_request for each in known)
-    died = any(words in line.text for line in lines for words in DEATHS)
-    return requests if failed or died else set()
+    return requests if failed or shows_death(lines) else set()
+
+
+def shows_death(lines: Sequence[LogLine]) -> bool:
+    """Whether a log shows that an engine which has served ended."""
+    return any(words in line.text for line in lines for words in DEATHS)

@@ -121,6 +121,8 @@ class StartupLog:
     """The cache that the engine's metrics state."""
     engine_lines: int = 0
     """Lines that state the file of the engine that logged them."""
+    packed: str = ""
+    """The program that compressed what was given, which is no text then; empty for a text."""
     answering: bool = False
     """The log shows requests that an engine answers, without the start before them."""
 
@@ -188,6 +190,7 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         served_cache=served_cache(read),
         engine_lines=sum(line.origin is not None for line in read),
         answering=had_started(lines, milestone),
+        packed="" if isinstance(log, str) else log.packed,
     )
 
 

@@ -8,7 +8,7 @@ from service.startup_log.complaints import is_complaint, reports_failure
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, message_above, raised_by_source
-from service.startup_log.known_words import known_words
+from service.startup_log.known_words import known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
     Failure,
@@ -173,7 +173,7 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
         line, cause = lines[at], _PROSE[which][0]
         if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    found = described(sentences(lines))
+    found = described(sentences(lines), died=shows_death(lines))
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)

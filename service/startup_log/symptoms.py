@@ -91,10 +91,12 @@ class Described:
     general: bool
 
 
-def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Described | None:
+def described(
+    found: Sequence[Sentence], *, titles_only: bool = False, died: bool = False
+) -> Described | None:
     """Return what sentences describe: a reason in the title, else in another one, else only what happened.
 
-    Beside the log of a start, sentences without a title that complains are those of a script.
+    ``died``: the text shows that the engine ended, so that no cause counts of which it goes on. Beside the log of a start, sentences without a title that complains are those of a script.
     """
     if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
         return None
@@ -107,7 +109,13 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
             continue
         for sentence in troubled:
             symptom = next(
-                (each for each in _vocabulary().symptoms if each.general is general and each.is_in(sentence)),
+                (
+                    each
+                    for each in _vocabulary().symptoms
+                    if each.general is general
+                    and not (died and each.cause.of_request)
+                    and each.is_in(sentence)
+                ),
                 None,
             )
             if symptom is not None:

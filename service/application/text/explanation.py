@@ -130,6 +130,8 @@ def _of_a_running_engine(ending: Diagnosis, cause: str) -> str:
 
 def _without_failure(explanation: Explanation) -> str:
     log = explanation.log
+    if log.packed:
+        return f"This is no text, but what {log.packed} made of one: unpack it, and give the log itself."
     if not understood(explanation):
         return f"Nothing in this text was understood: no line of it is one of vLLM's log. {PASTE}"
     if not log.milestone and (log.measured or log.served_cache):
