@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from service.startup_log.given_settings import given_settings
 from service.startup_log.lines import LogLine
 
 _RELEASES: Final = (
@@ -118,6 +119,8 @@ class Surroundings:
     """`cuda`, `rocm`, `cpu`, `xpu`, `tpu`; ``None`` if the text does not say."""
     capability: str | None = None
     """Compute capability of the GPU, as the text says it or by the family that it names."""
+    given: tuple[str, ...] = ()
+    """Variables that the text sets, as ``NAME=value``, and flags that did not help, as they are written."""
 
 
 NOTHING: Final = Surroundings(None, (), None, (), None)
@@ -135,6 +138,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         mentioned=_unique(_mentions(lines)),
         platform=_platform(lines),
         capability=next(_capabilities(lines), None),
+        given=given_settings(lines),
     )
 
 
