@@ -119,7 +119,7 @@ explain_app.command()(
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield a log piece by piece, unpacked if gzip compressed it, as rotated logs are; as far as it can be."""
+    """Yield a log piece by piece, unpacked as far as it goes if gzip compressed it."""
     first = file.read(PIECE)
     if not first.startswith(GZIP):
         yield first

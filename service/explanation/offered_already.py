@@ -1,7 +1,7 @@
 """Leaves out of a remedy what the start was given already, so that it cannot help."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from service.startup_log.log import StartupLog
@@ -9,9 +9,9 @@ from service.startup_log.log import StartupLog
 _PARTS: Final = re.compile(r"(?<=[;.]) (?=[A-Za-z-])")
 """Ends of the sentences of a remedy, and of what a semicolon separates."""
 _ACTION: Final = re.compile(
-    r"(?:(?<=pass )|(?<=try )|(?<=set )|(?<=use )|(?<=or )|(?<=and )|(?<=, ))"
+    r"(?:(?i:(?<=pass )|(?<=try )|(?<=set )|(?<=use ))|(?<=or )|(?<=and )|(?<=, ))"
     r"(--[a-z][a-z0-9-]{2,60}(?: [A-Z][A-Z0-9_]{2,40}| (?:auto|fp8|bfloat16|float16|triton|ray|mp)\b)?|"
-    r"[A-Z][A-Z0-9_]{3,60}=[\w./]{1,40})"
+    r"[A-Z][A-Z0-9_]{3,60}=[\w./]{1,40})(?! shows)"
 )
 """What a remedy says to pass or to set, with a value that is a name."""
 
@@ -33,15 +33,17 @@ def without_given(remedy: str, log: StartupLog) -> str:
         return remedy
     named = " and ".join(dropped)
     said = f"{named} {'are' if len(dropped) > 1 else 'is'} given here already, or did not help."
-    return " ".join((_sentence(" ".join(left)), said)).strip()
+    return " ".join((*_sentences(left), said))
 
 
-def _sentence(text: str) -> str:
-    """Return what is left of a remedy as sentences."""
-    text = text.strip()
-    if text.endswith(";"):
-        text = f"{text[:-1]}."
-    return text[:1].upper() + text[1:]
+def _sentences(parts: Sequence[str]) -> Iterator[str]:
+    """Yield the parts that are left of a remedy as sentences."""
+    begins = True
+    for at, part in enumerate(parts):
+        last = at == len(parts) - 1
+        text = f"{part[:-1]}." if last and part.endswith(";") else part
+        yield text[:1].upper() + text[1:] if begins else text
+        begins = text.endswith(".")
 
 
 def _without(part: str, vain: Sequence[str]) -> str | None:

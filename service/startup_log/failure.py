@@ -97,7 +97,11 @@ def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[
 def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of exceptions of requests, if the engine itself raised one and ended with it."""
     requests = {at for at in raised if is_of_request(lines[at])}
-    own = (at for at in raised if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text))
+    own = (
+        at
+        for at in raised
+        if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text)
+    )
     return requests if requests and shows_death(lines) and next(own, None) is not None else set()
 
 

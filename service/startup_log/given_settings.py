@@ -10,28 +10,35 @@ MOST: Final = 128
 """Settings of a text that are kept."""
 _VALUE: Final = r"[\"']?([A-Z][A-Z0-9_]{3,60})=[\"']?([\w./:,-]{1,80})[\"']?"
 _SETS: Final = re.compile(
-    rf"(?:^(?:[$#>] ?)?(?:export |set |ENV |env |sudo |- |Environment=)?|(?<=\s)(?:-e|--env)[ =]|\bos\.environ\.setdefault ){_VALUE}"
+    rf"(?:^(?:[$#>] ?)?(?:export |set |ENV |env |sudo |- |Environment=)?|(?<=\s)(?:-e|--env)[ =]){_VALUE}"
 )
 """A variable that a shell, docker, Compose or a unit sets: at the beginning of a line or behind -e."""
 _MORE: Final = re.compile(rf"\s{_VALUE}(?=\s)")
 """The next one of the same line, before the command."""
-_IN_PROGRAM: Final = re.compile(r"os\.environ\[[\"']([A-Z][A-Z0-9_]{3,60})[\"']\]\s?=\s?[\"']([\w./:,-]{1,80})[\"']")
+_IN_PROGRAM: Final = re.compile(
+    r"os\.environ\[[\"']([A-Z][A-Z0-9_]{3,60})[\"']\]\s?=\s?[\"']([\w./:,-]{1,80})[\"']"
+)
 _IN_YAML: Final = re.compile(r"^[\"']?([A-Z][A-Z0-9_]{3,60})[\"']?: [\"']?([\w./,-]{1,80})[\"']?,?$")
 _TRIED: Final = re.compile(
-    r"(?i)\b(?:tried|trying|even with|even after|still (?:fails?|crash\w*|get\w*|hangs?|the same)|same (?:error|issue|problem|result)|"
-    r"(?:did|does|do)(?:n't| not) (?:help|work|fix|solve|change)|no (?:effect|luck|difference|help|change)|without success|"
+    r"(?i)\b(?:tried|trying|even with|even after|still (?:fails?|crash\w*|get\w*|hangs?|the same)|same "
+    r"(?:error|issue|problem|result)|"
+    r"(?:did|does|do)(?:n't| not) (?:help|work|fix|solve|change)|no (?:effect|luck|difference|help|"
+    r"change)|without success|"
     r"not help)\b|\u4e5f\u4e0d\u884c|\u8bd5\u8fc7|\u5c1d\u8bd5|\u65e0\u6548|\u6ca1\u7528"
 )
 """What shows that a person's sentence names what did not help."""
 _HELPED: Final = re.compile(
-    r"(?i)\b(?:works? (?:with|when|if|after)|fixed|solved|resolved|lets? it|only with|have to|had to|workaround|helps|helped)\b"
+    r"(?i)\b(?:works? (?:with|when|if|after)|fixed|solved|resolved|lets? it|only with|have to|had to|"
+    r"workaround|helps|helped)\b"
 )
 _ENDS: Final = re.compile(r"(?<=[.!?]) |(?<=[\u3002\uff01])")
-_NAMED: Final = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]{2,60})(?![\w-])|(?<![\w-])([A-Z][A-Z0-9_]{3,60}=[\w./:-]{1,40})")
+_NAMED: Final = re.compile(
+    r"(?<![\w-])(--[a-z][a-z0-9-]{2,60})(?![\w-])|(?<![\w-])([A-Z][A-Z0-9_]{3,60}=[\w./:-]{1,40})"
+)
 
 
 def given_settings(lines: Sequence[LogLine]) -> tuple[str, ...]:
-    """Return variables with their values, as ``NAME=value``, and flags that did not help, as they are written."""
+    """Return variables as ``NAME=value``, and flags that did not help, as they are written."""
     found: dict[str, None] = {}
     for each in _found(lines):
         found.setdefault(each)
@@ -51,7 +58,7 @@ def _found(lines: Sequence[LogLine]) -> Iterator[str]:
 
 
 def _in_vain(text: str) -> Iterator[str]:
-    """Yield the flags and variables that a person has tried, of sentences that do not say that they helped."""
+    """Yield what a person has tried, of sentences that do not say that it helped."""
     for sentence in _ENDS.split(text):
         if _TRIED.search(sentence) and not _HELPED.search(sentence):
             yield from (each[1] or each[2] for each in _NAMED.finditer(sentence))

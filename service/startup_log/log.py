@@ -198,9 +198,7 @@ def _only_release(starts: Sequence[LoggedStart]) -> str | None:
     """Return the release that the starts of a text name, if they name one alone."""
     if len(starts) == 1:
         return None
-    found = {
-        str(each.value) for start in starts for each in _readings(start.lines) if each.name == "release"
-    }
+    found = {str(each.value) for start in starts for each in _readings(start.lines) if each.name == "release"}
     return found.pop() if len(found) == 1 else None
 
 
@@ -273,7 +271,7 @@ def _silent(start: LoggedStart) -> Failure | None:
 
 
 def _hangs(start: LoggedStart) -> Failure | None:
-    """Return the failure of an engine that says again and again, to the end, that a process does not answer."""
+    """Return the failure of an engine that says to the end that a process does not answer."""
     if start.failure is not None or start.stopped_on is not None:
         return None
     last = list(islice((line for line in reversed(start.lines) if line.text), LAST))

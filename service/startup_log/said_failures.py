@@ -93,10 +93,13 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
         return found
     if not says_hang(sentences(lines)):
         return found
-    if found.paraphrased or found.cause.name == HANG:
-        return replace(found, hangs=True)
     title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     logged = next(line for line in lines if line.number == found.line)
+    if found.paraphrased and logged.level and title is not None:
+        line = title.sentence.line
+        return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
+    if found.paraphrased or found.cause.name == HANG:
+        return replace(found, hangs=True)
     if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
         return found
     return replace(_as_described(title), hangs=True)

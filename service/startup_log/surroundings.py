@@ -20,7 +20,8 @@ _RELEASES: Final = (
             r"(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})"
         ),
     ),
-    # "vLLM (version: 0.6.2)", "vllm docker v0.11.2"; "version 0.6.2 of vLLM"; a folder, vllm-0.10.0/ or vllm0.10/.
+    # "vLLM (version: 0.6.2)", "vllm docker v0.11.2"; "version 0.6.2 of vLLM"; a folder, vllm-0.10.0/ or
+    # vllm0.10/.
     (
         "vllm",
         re.compile(
@@ -30,7 +31,10 @@ _RELEASES: Final = (
         ),
     ),
     ("vllm", re.compile(r"(?i)\bvllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)")),
-    ("vllm", re.compile(r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[\w+]{0,40}) (?:of|from) \W?vllm\b")),
+    (
+        "vllm",
+        re.compile(r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[\w+]{0,40}) (?:of|from) \W?vllm\b"),
+    ),
     ("vllm", re.compile(r"(?i)(?:^|[^a-z])vllm[-_]?v?([01]\.\d{1,3}(?:\.\d[\w+]{0,40})?)(?=[/\\])")),
 )
 """Patterns of a release, the surest first, each with lower-case words that its lines contain."""
@@ -44,8 +48,10 @@ _GPU_LINES: Final = (
 _GPU_WORDS: Final = ("GPU ", "|", "different devices", "Your device", "on NVIDIA")
 _TOTAL: Final = re.compile(r"MiB\s{0,4}/\s{0,4}(\d{3,7})MiB")
 _MENTIONED: Final = re.compile(
-    r"(?:\b|(?<=\d[xX]))(?:(?:RTX|GTX)[ -]?(?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla [A-Z]\d{1,3}|"
-    r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|[PM][14]0{1,2}(?= GPU|s?\b)|GB10|GB[23]00|GH200)(?=s?(?!\w|\.\w))"
+    r"(?:\b|(?<=\d[xX]))(?:(?:RTX|GTX)[ -]?(?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla "
+    r"[A-Z]\d{1,3}|"
+    r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|[PM][14]0{1,2}(?= GPU|s?\b)|"
+    r"GB10|GB[23]00|GH200)(?=s?(?!\w|\.\w))"
 )
 """A card as people write it, in the plural too."""
 _BARE: Final = re.compile(

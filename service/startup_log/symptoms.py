@@ -8,7 +8,7 @@ from typing import Final
 
 from service.bundled_toml import read_toml
 from service.startup_log.phrases import CAUSES, FailureCause
-from service.startup_log.sentences import LONGEST, Sentence, plain_words
+from service.startup_log.sentences import LONGEST, Sentence, plain_words, without_formats
 
 ANY_LETTERS: Final = "*"
 OR: Final = "|"
@@ -77,6 +77,11 @@ class Symptom:
             return False
         return self.is_in_words(_DENIES.sub(" ", sentence.words))
 
+    def is_in_unformatted(self, sentence: Sentence) -> bool:
+        """Whether a sentence has it without the words of quantization in names of models."""
+        words = without_formats(sentence.text)
+        return words == sentence.text or self.is_in_words(_DENIES.sub(" ", plain_words(words)))
+
     def is_in_words(self, words: str) -> bool:
         """Whether a text's plain words have it."""
         return all(each.is_in(words) for each in self.says) and not self.unless.is_in(words)
@@ -96,7 +101,8 @@ def described(
 ) -> Described | None:
     """Return what sentences describe: a reason in the title, else in another one, else only what happened.
 
-    ``died``: the text shows that the engine ended, so that no cause counts of which it goes on. Beside the log of a start, sentences without a title that complains are those of a script.
+    Beside the log of a start, sentences without a title that complains are those of a script. Where the
+    text shows that the engine ``died``, no cause counts with which it goes on.
     """
     if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
         return None
@@ -104,7 +110,7 @@ def described(
     wishes = any(_WISHES.search(each.words) for each in found[:2]) and not any(
         "bug" in each.tags for each in found[:1]
     )
-    for general in (False, True):
+    for general, in_names in ((False, False), (True, False), (False, True)):
         if general and wishes:
             continue
         for sentence in troubled:
@@ -115,6 +121,7 @@ def described(
                     if each.general is general
                     and not (died and each.cause.of_request)
                     and each.is_in(sentence)
+                    and (in_names or each.is_in_unformatted(sentence))
                 ),
                 None,
             )
@@ -214,4 +221,6 @@ def _vocabulary() -> _Vocabulary:
         )
         for each in table["symptom"]
     )
-    return _Vocabulary(tuple(symptoms), group(families["complaint"]), group(families["trouble"]), group("@fails|@crash"))
+    return _Vocabulary(
+        tuple(symptoms), group(families["complaint"]), group(families["trouble"]), group("@fails|@crash")
+    )
