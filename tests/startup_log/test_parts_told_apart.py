@@ -90,6 +90,55 @@ EXCEPTIONS = [
     ("pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found", "driver_library_not_found"),
 ]
 
+CHOSEN = [
+    # vLLM 0.11.1, attention/backends/registry.py; 0.8.5, platforms/cuda.py and vllm_flash_attn
+    ("ValueError: Unknown attention backend: 'FOO'. Valid options are: ...", "no_such_attention_backend"),
+    ("ValueError: Invalid attention backend for cuda, with use_v1: True", "no_such_attention_backend"),
+    ("AssertionError: Unsupported FA version: None", "flash_attention_not_usable"),
+    # vLLM 0.10.2, config/__init__.py, config/cache.py and utils/__init__.py; 0.19.0, v1/worker
+    (
+        "ValueError: The model type 'gemma3' does not support float16. Reason: Numerical instability.",
+        "dtype_not_for_this_model",
+    ),
+    ("ValueError: Too large swap space. 8.00 GiB out of the 7.00 GiB", "swap_space_too_large"),
+    (
+        "ValueError: With `vllm serve`, you should provide the model as a positional argument or in a",
+        "serve_without_model",
+    ),
+    (
+        "AssertionError: Cannot re-initialize the input batch when CPU weight offloading is enabled.",
+        "cpu_offload_with_other_blocks",
+    ),
+    # vLLM 0.33.0, v1/worker/cpu_worker.py; v1/engine/utils.py
+    (
+        (
+            "ValueError: The worker already uses 9.1 GiB (model weights and runtime), more than the 8.0 GiB "
+            "of CPU memory reserved for it on node 0, leaving none for the KV cache."
+        ),
+        "cpu_memory_too_small",
+    ),
+    (
+        "RuntimeError: Remote engine 2 must use --headless unless in external or hybrid dp lb mode",
+        "data_parallel_launch",
+    ),
+    # Ray 2, experimental/channel; vLLM 0.6.6, executor/ray_utils.py
+    ("ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting", "ray_step_timed_out"),
+    ("ValueError: Ray does not allocate any GPUs on the driver node.", "ray_driver_without_gpu"),
+    # torch, _inductor/exc.py; FlashInfer, jit/core.py; Triton, runtime/driver.py
+    (
+        "torch._inductor.exc.InductorError: TritonMissing: Cannot find a working triton installation.",
+        "triton_not_usable",
+    ),
+    ("RuntimeError: FlashInfer requires GPUs with sm75 or higher", "flashinfer_without_gpu_of_its_own"),
+    ("RuntimeError: 0 active drivers ([]). There should only be one.", "no_gpu_visible"),
+    ("RuntimeError: size_n = 6840 is not divisible by tile_n_size = 64", "quantization_blocks_do_not_divide"),
+    # NCCL 2, as torch repeats it
+    (
+        "torch.distributed.DistBackendError: remote process exited or there was a network error, NCCL 2.27",
+        "other_rank_ended",
+    ),
+]
+
 COMPILED = [
     # gcc, GNU ld, nvcc and ptxas; vllm-project/vllm#19656, flashinfer-ai/flashinfer#5064
     ("/usr/include/x.h:1:10: fatal error: stddef.h: No such file or directory", "compiler_without_headers"),
@@ -102,6 +151,14 @@ COMPILED = [
     ),
     ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "cuda_compiler_too_old"),
     ("/bin/sh: 1: nvcc: not found", "toolchain_missing"),
+    ("nvrtc: error: invalid value for --gpu-architecture (-arch)", "cuda_compiler_too_old"),
+    # clang, where a kernel of HIP is compiled; vllm-project/vllm#36167
+    ("Error: Please provide architecture for which code is to be generated.", "hip_compiler_without_target"),
+    # NCCL 2, src/misc/socket.cc, shmutils.cc and src/transport/nvls.cc; docker
+    ("n1:1:2 [0] misc/socket.cc:540 NCCL WARN Bootstrap : no socket interface found", "nccl_not_connected"),
+    ("n1:1:2 misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-x", "shared_memory_full"),
+    ("n1:1:2 [0] transport/nvls.cc:254 NCCL WARN Cuda failure 1 'invalid argument'", "nccl_nvls"),
+    ('docker: Error response from daemon: could not select device driver ""', "container_without_gpus"),
 ]
 
 TOGETHER = [
@@ -155,7 +212,7 @@ def _cause(*lines: str) -> str:
     return failure.cause.name
 
 
-@pytest.mark.parametrize(("message", "cause"), EXCEPTIONS, ids=lambda text: text[:40])
+@pytest.mark.parametrize(("message", "cause"), EXCEPTIONS + CHOSEN, ids=lambda text: text[:40])
 def test_an_exception_has_the_cause_of_its_own_part(message: str, cause: str) -> None:
     assert _cause(PREFIX + message) == _cause(message) == cause
 
@@ -168,3 +225,11 @@ def test_a_line_has_the_cause_of_its_own_part(message: str, cause: str) -> None:
 @pytest.mark.parametrize(("messages", "cause"), TOGETHER, ids=lambda text: str(text)[:40])
 def test_lines_together_have_the_cause_of_their_part(messages: tuple[str, ...], cause: str) -> None:
     assert _cause(*(PREFIX + each for each in messages)) == cause
+
+
+def test_an_operand_is_no_feature() -> None:
+    # Python 3.12, TypeError of an operator
+    failure = read_log("TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'").failure
+
+    assert failure is not None
+    assert failure.cause is None or failure.cause.name != "feature_not_supported"
