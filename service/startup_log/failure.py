@@ -66,8 +66,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     if first is not None:
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
-        root = _yielded(first, lines)
-        return of_known(root, [*strong, root], raised, lines)
+        return _of_root(first, strong, raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
         return with_cut_calls(of_exception(last_of_chain(own, lines), lines), lines)
@@ -96,6 +95,17 @@ def _of_part(
         if found.cause is not None and cause.parts & {found.cause.name, ANY_PART}:
             return found
     return None
+
+
+def _of_root(
+    first: KnownWords, strong: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure:
+    """Return the failure of the first known words, or of the cause from which they follow."""
+    root = _yielded(first, lines)
+    if root.cause.raised and first.at in raised:
+        # The words of such a root only tell which of several causes the exception has.
+        return replace(of_known(first, strong, raised, lines), cause=root.cause)
+    return of_known(root, [*strong, root], raised, lines)
 
 
 def _yielded(first: KnownWords, lines: Sequence[LogLine]) -> KnownWords:
