@@ -26,8 +26,8 @@ TITLES = [
     ("prefix cache hit rate is always 0%", "cache_not_reused"),
     ("Host memory leak: RSS grows over hours with images", "memory_grows"),
     # The hub, names and flags.
-    ("Cannot download meta-llama/Llama-3.1-8B-Instruct, I get 401 though logged in", "hub_unavailable"),
-    ("huggingface 403 forbidden when pulling a gated model inside docker", "hub_unavailable"),
+    ("Cannot download meta-llama/Llama-3.1-8B-Instruct, I get 401", "hub_access_not_granted"),
+    ("huggingface 403 forbidden when pulling a gated model inside docker", "hub_access_not_granted"),
     ("Port 8000 is already in use when I restart the server", "address_in_use"),
     ("Can't use tensor parallel size 3 for a model with 32 heads", "heads_do_not_divide"),
     ("vllm does not recognize model type gemma9", "unknown_architecture"),
