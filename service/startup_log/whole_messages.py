@@ -1,10 +1,12 @@
 """Finds the whole of a message that a line holds in part."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
+from service.startup_log.tracebacks import HEADER, frame_of
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -27,5 +29,10 @@ def full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
     """Return the message of an exception, with the lines below one that only heads it."""
     if _HEADING not in message and not message.endswith(":"):
         return message[:MAX_MESSAGE]
-    below = [line.text for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
-    return " ".join([message, *below])[:MAX_MESSAGE]
+    below = takewhile(_goes_on, (line for line in lines[at + 1 : at + 1 + _BELOW] if line.text))
+    return " ".join([message, *(line.text for line in below)])[:MAX_MESSAGE]
+
+
+def _goes_on(line: LogLine) -> bool:
+    """Whether a line can belong to the message above it: the next traceback does not."""
+    return HEADER not in line.text and frame_of(line) is None
