@@ -47,6 +47,8 @@ ENDED: Final = frozenset(
     {"ray_actor_died", "engine_died_serving", "process_killed", "process_crashed", "bus_error"}
 )
 """Causes that say that a process ended, which one that hangs does not."""
+HANGING: Final = frozenset({HANG, "ranks_hang_in_exchange"})
+"""Causes that say that a process hangs."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
 MOST_OF_TITLE: Final = 8
@@ -92,13 +94,13 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
     if found is None or found.type or found.cut or found.cause is None or found.cause.name in ENDED:
         return found
     if not says_hang(sentences(lines)):
-        return found
+        return replace(found, hangs=found.paraphrased and found.cause.name in HANGING)
     title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     logged = next(line for line in lines if line.number == found.line)
     if found.paraphrased and logged.level and title is not None:
         line = title.sentence.line
         return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
-    if found.paraphrased or found.cause.name == HANG:
+    if found.paraphrased or found.cause.name in HANGING:
         return replace(found, hangs=True)
     if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
         return found
@@ -223,7 +225,11 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     """
     at = last_frame(lines)
     texts = ["" if line.level in QUIET else line.text for line in lines]
-    wrapper = next((lines[each] for each, _ in lines_containing(texts, WRAPPERS)), None)
+    wrappers = [lines[each] for each, _ in lines_containing(texts, WRAPPERS)]
+    # The statement that raises one has its words too.
+    wrapper = next(
+        (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)
+    )
     quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
     warned = next((each for each in quiet if each.cause.warned), None)
     if warned is not None and (complains or at is not None or wrapper is not None):

@@ -19,9 +19,12 @@ _AT_REQUESTS: Final = re.compile(
     r"\b(?:as soon as|when|once|after) (?:i|we|you|it) (?:send|sent|receives?|process(?:es)?) "
     r"[^.]{0,40}\brequests?\b[^.]{0,30}"
     r"\b(?:crash\w*|dies|died|fails?|failed|hangs?)\b|"
+    r"\b(?:crash\w*|dies|died|fails?|failed|hard-resets?|resets?|reboots?|killed)\b[^.]{0,40}"
+    r"\b(?:during|while) [^.]{0,40}\b(?:prefill|decode|benchmark)\b|"
     r"\u53d1\u9001[^\u3002]{0,30}\u8bf7\u6c42[^\u3002]{0,8}(?:\u5d29\u6e83|\u62a5\u9519|\u5931\u8d25|\u6302)"
 )
 """What a person says of an engine that starts and fails at a request."""
+_OF_WORK: Final = ("equest", "\u8bf7\u6c42", "during ", "while ")
 UNSTARTED: Final = frozenset({"loading", "profiling"})
 """Milestones after which messages of requests are those of another run."""
 
@@ -38,7 +41,7 @@ def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
 
 
 def _is_at_request(line: LogLine) -> bool:
-    said = line.origin is None and not line.level and ("equest" in line.text or "\u8bf7\u6c42" in line.text)
+    said = line.origin is None and not line.level and any(each in line.text for each in _OF_WORK)
     return said and _AT_REQUESTS.search(line.text) is not None
 
 

@@ -82,13 +82,17 @@ _OTHER_FILES: Final = {
     "xpu_model_runner.py": "xpu",
     "tpu_worker.py": "tpu",
     "neuron_worker.py": "neuron",
+    "hpu_worker.py": "hpu",
+    "hpu_model_runner.py": "hpu",
 }
 _CALL_OF_OTHER: Final = re.compile(
-    r'File "[^"]{0,400}/vllm/[^"]{0,200}/((?:cpu|xpu|tpu|neuron)_(?:worker|model_runner|attn)\.py)"'
+    r'File "[^"]{0,400}/vllm/[^"]{0,200}/((?:cpu|xpu|tpu|neuron|hpu)_(?:worker|model_runner|attn)\.py)"'
 )
 """A call of a file that only one platform uses."""
 _OTHER_WORDS: Final = (
     ("HIP out of memory", "rocm"),
+    ("vllm-openai-rocm", "rocm"),
+    ("rocm/vllm", "rocm"),
     ("XPU out of memory", "xpu"),
     ("tpu_model_runner.py", "tpu"),
     ("HSA_STATUS_ERROR", "rocm"),
@@ -148,14 +152,30 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
     )
 
 
+NEAR: Final = 80
+"""Characters around a release that say whether it works."""
+_WORKS: Final = re.compile(
+    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:works?|worked|fine|downgrad\w{0,4}|upgrad\w{0,4} from)(?: "
+    r"[^.,;]{0,60})?$"
+)
+_LEFT: Final = re.compile(r"(?i)[^.]{0,20}\bbut (?:after|since) (?:upgrad|updat)")
+
+
 def _release(lines: Sequence[LogLine]) -> str | None:
     candidates = [line.text for line in lines if line.origin is None and "vllm" in line.text.lower()]
     for words, pattern in _RELEASES:
         for text in candidates:
-            match = pattern.search(text) if words in text.lower() else None
+            found = pattern.finditer(text) if words in text.lower() else ()
+            match = next((each for each in found if not _works(text, each)), None)
             if match is not None:
                 return match[1].rstrip(".")
     return None
+
+
+def _works(text: str, release: re.Match[str]) -> bool:
+    """Whether a person says that something works with a release, which is not the one that failed."""
+    before, after = text[max(0, release.start() - NEAR) : release.start()], text[release.end() :][:NEAR]
+    return _WORKS.search(before) is not None or _LEFT.match(after) is not None
 
 
 def _gpus(lines: Sequence[LogLine]) -> Iterator[str]:

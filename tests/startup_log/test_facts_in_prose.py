@@ -14,6 +14,9 @@ RELEASES = {
     "It happens with version 0.9.1 of vLLM only": "0.9.1",
     "I use vLLM v0.11 on two cards": "0.11",
     "vllm with torch 2.5.1 and CUDA 12.4": None,
+    "It works with vllm 0.3.3. It does not work with vllm 0.4.2": "0.4.2",
+    "we used vllm 0.6.3, but after upgrading it fails": None,
+    "It does not work with vllm 0.8.5": "0.8.5",
     "vLLM at 0.9 of the memory": None,
 }
 """Lines, and the release that each names: vllm-project/vllm#9054, #29469, #21747."""
@@ -71,6 +74,11 @@ def test_a_call_of_the_cpu_backend_shows_the_platform() -> None:
     offload = 'File "/x/site-packages/vllm/v1/kv_offload/cpu.py", line 87, in load'
     assert read_log(frame).around.platform == "cpu"
     assert read_log(offload).around.platform is None
+
+
+def test_images_and_files_show_the_platform() -> None:
+    assert read_log("image: vllm/vllm-openai-rocm:v0.19.0").around.platform == "rocm"
+    assert read_log("WARNING 03-04 17:31:42 hpu_model_runner.py:2101] not warmed-up").around.platform == "hpu"
 
 
 def test_a_command_in_a_sentence_ends_at_its_mark() -> None:

@@ -62,6 +62,15 @@ def test_under_a_title_on_a_hang_an_error_without_exception_is_not_its_end() -> 
     assert failure.cause.name == "ranks_hang_in_exchange"
 
 
+def test_a_sentence_that_quotes_the_engine_is_still_a_sentence() -> None:
+    # mark-ramsey-ri/vllm-dgx-spark#3
+    failure = read_log(
+        "# Errors on start up\n\nThe startup hangs at Using FlashAttention version 2.\n"
+    ).failure
+    assert failure is not None
+    assert failure.hangs
+
+
 def test_an_exception_under_such_a_title_is_the_failure() -> None:
     text = (
         "# [Bug]: vLLM hangs at start\n\n"

@@ -107,3 +107,32 @@ def test_a_process_that_is_dying_names_its_signal() -> None:
     assert failure is not None
     assert failure.cause is not None
     assert failure.cause.name == "process_crashed"
+
+
+def test_a_message_keeps_the_marks_of_its_own_words() -> None:
+    # transformers 4.42, configuration_llama.py
+    failure = read_log("ValueError: `rope_scaling` must be a dictionary with two fields").failure
+    assert failure is not None
+    assert failure.message == "`rope_scaling` must be a dictionary with two fields"
+
+
+def test_a_message_that_a_person_wrapped_is_joined() -> None:
+    # vLLM 0.19.0, v1/worker/utils.py request_memory
+    text = (
+        "ValueError: Free memory on device cuda:0 (67.92/121.69 GiB) on startup is less than\n"
+        "desired GPU memory utilization (0.7, 85.18 GiB).\n"
+    )
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.message.endswith("is less than desired GPU memory utilization (0.7, 85.18 GiB).")
+
+
+def test_of_a_wrapper_the_exception_is_shown_and_not_its_source() -> None:
+    text = (
+        '(APIServer pid=1)   File "/x/vllm/v1/engine/utils.py", line 759, in wait_for_engine_startup\n'
+        '(APIServer pid=1)     raise RuntimeError("Engine core initialization failed. "\n'
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.\n"
+    )
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.line == 3
