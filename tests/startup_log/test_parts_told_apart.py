@@ -219,7 +219,7 @@ TOGETHER = [
 ]
 
 HANGS = [
-    # Dynamo, lib/runtime/src/storage/kv.rs and engines/vllm/worker.rs: apache/beam#36966, ai-dynamo/dynamo#349
+    # Dynamo, storage/kv.rs and engines/vllm/worker.rs: apache/beam#36966, ai-dynamo/dynamo#349
     ("BuildError(Unable to create lease. Check etcd server status at http://h:2379", "companion_not_reached"),
     ("Failed to import python 'vllm' module. Are we running in the correct venv?", "build_does_not_match"),
     ("CUDA Invalid Argument Error while the model loads", "cuda_call_refused"),
