@@ -10,12 +10,14 @@ from service.startup_log.known_words import (
     known_words,
     over_two_lines,
     requests_beside_failures,
+    shows_death,
 )
 from service.startup_log.lines import LogLine
-from service.startup_log.logged_failure import Failure, is_wrapper, of_exception, of_known
+from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
 from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import (
     FAULT,
+    of_hang,
     of_people,
     with_cut_calls,
     with_reason,
@@ -33,7 +35,7 @@ ANY_PART: Final = "*"
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
-    found = _root_of(lines)
+    found = of_hang(_root_of(lines), lines)
     if found is None or found.cause is None:
         return found
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
@@ -49,11 +51,13 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     person's sentence; a person's description of the failure.
     """
     raised = {each.at: each for each in raised_in(lines)}
-    other = of_collect_env(raised, lines) | ignored_by_python(raised, lines)
+    other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     known = [each for each in known if each.at not in other]
     requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
+    other |= _of_requests(raised, lines)
+    known = [each for each in known if each.at not in other]
     raised = {at: each for at, each in raised.items() if at not in other}
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
@@ -78,6 +82,27 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
             return with_cut_calls(of_exception(named, lines), lines)
         return with_title(replace(of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
     return of_people(roots, lines)
+
+
+def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the position of a title that is nothing but a class, where the text has its message below."""
+    at = next((at for at, line in enumerate(lines) if line.text), None)
+    title = None if at is None else raised.get(at)
+    if at is None or title is None or title.message or lines[at].level or lines[at].origin:
+        return set()
+    below = (each for each in raised.values() if each.at != at and each.type == title.type)
+    return {at} if any(each.message for each in below) else set()
+
+
+def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of exceptions of requests, if the engine itself raised one and ended with it."""
+    requests = {at for at in raised if is_of_request(lines[at])}
+    own = (
+        at
+        for at in raised
+        if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text)
+    )
+    return requests if requests and shows_death(lines) and next(own, None) is not None else set()
 
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:

@@ -121,6 +121,24 @@ CHOSEN = [
         "RuntimeError: Remote engine 2 must use --headless unless in external or hybrid dp lb mode",
         "data_parallel_launch",
     ),
+    # vLLM 0.19.0, config/model.py, lora/, v1/worker/ and v1/attention/backends/; 0.33.0, config/vllm.py
+    ("NotImplementedError: Pipeline parallelism is not supported for this model.", "pipeline_not_supported"),
+    ("ValueError: FooForCausalLM does not support LoRA yet.", "adapters_not_supported"),
+    ("RuntimeError: Model does not support EAGLE3 interface but aux_hidden", "speculation_not_supported"),
+    ("ValueError: This model does not support `--runner pooling`. ", "runner_not_of_this_model"),
+    (
+        (
+            "NotImplementedError: Encoder self-attention and encoder/decoder cross-attention are not "
+            "implemented for TritonMLAImpl"
+        ),
+        "encoder_attention_missing",
+    ),
+    (
+        "ValueError: Prefill context parallelism requires Model Runner V2. Remove VLLM_USE_V2",
+        "other_model_runner_needed",
+    ),
+    ("ValueError: Loading lora sql failed: No adapter found for /loras/sql", "adapter_not_found"),
+    ("ValueError: Dual CUDA streams are only supported on CUDA platforms.", "feature_not_on_this_platform"),
     # Ray 2, experimental/channel; vLLM 0.6.6, executor/ray_utils.py
     ("ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting", "ray_step_timed_out"),
     ("ValueError: Ray does not allocate any GPUs on the driver node.", "ray_driver_without_gpu"),

@@ -44,8 +44,8 @@ TITLES = [
         "quantization_blocks_do_not_divide",
     ),
     # Features of a class: vllm-project/vllm#45455, #33685 and #22424.
-    ("Pipeline parallelism is not supported for MiniMax-M3", "spec_or_feature_unsupported"),
-    ("[Bug]: AbcForCausalLM does not support pipeline parallelism", "spec_or_feature_unsupported"),
+    ("Pipeline parallelism is not supported for MiniMax-M3", "pipeline_not_supported"),
+    ("[Bug]: AbcForCausalLM does not support pipeline parallelism", "pipeline_not_supported"),
     # vllm-project/vllm#40677, #55509, #29049 and #10643.
     ("FLASHINFER fails for Gemma 4, its head_size is not supported", "no_attention_backend"),
     ("OOM error when loading LoRA adapters", "out_of_memory"),
@@ -54,7 +54,7 @@ TITLES = [
     ("**NVFP4-quantized** MoE models (llm-compressor) fail to initialize", "quantization_not_supported"),
     ("BF16 and INT8 dtype mismatch when a quantized model runs", "tensors_do_not_fit"),
     ("kv cache fp8 crash on sm<89", "fp8_cache_on_old_gpu"),
-    ("all-minilm fails to load without --runner pooling", "spec_or_feature_unsupported"),
+    ("all-minilm fails to load without --runner pooling", "pooling_not_supported"),
     # vllm-project/vllm#46480, #21713, #34016 and #19139; vllm-project/llm-compressor#996.
     ("draft crashes with AssertionError in unify_kv_cache_spec_page_size", "page_sizes_differ"),
     ("it throws miss some weight, but the model has no such weights", "weights_do_not_fit_the_class"),
