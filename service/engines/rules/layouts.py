@@ -27,8 +27,6 @@ class LayoutRules:
     """Whether experts of packed integers may have zero points."""
     expert_group_refusal: str
     """What it says of experts whose split width the groups do not divide; empty: it builds them."""
-    unmatched_layer_refusal: str
-    """What compressed-tensors says of a linear layer that no group is for and no list leaves; empty: none."""
     unaligned_projections: frozenset[str]
     """Methods of which fused projections are built even if FP8's blocks do not divide their split widths."""
     packed_kernels: frozenset[str]

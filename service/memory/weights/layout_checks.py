@@ -44,6 +44,7 @@ INPUT_BLOCKS: Final = (
 OUTPUT_BLOCKS: Final = (
     "Weight output_partition_size = {size} is not divisible by weight quantization block_n = {block}."
 )
+UNMATCHED: Final = "Unable to find matching target for {layer} in the compressed-tensors config."
 NEGATIVE_SIZE: Final = "Trying to create tensor with negative dimension -{hidden}: {shape}"
 LEAST_GROUP: Final = 32
 GENERAL_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
@@ -137,9 +138,9 @@ def _refusal(
     )
     for module in built:
         scheme = sizes.scheme_of(module)
-        unmatched = sizes.unmatched_name(module) if scheme is None and loader.names_targets else None
+        unmatched = sizes.unmatched_name(module) if scheme is None else None
         if unmatched is not None:
-            return _refuse("ValueError", loader.rules.unmatched_layer_refusal.format(layer=unmatched))
+            return _refuse("ValueError", UNMATCHED.format(layer=unmatched))
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
     return next(chain.from_iterable(starmap(loader.faults, found.values())), None)
@@ -177,11 +178,6 @@ class _Loader:
     padded_marlin_experts: bool
     towers: bool = False
     """What is built are encoders."""
-
-    @property
-    def names_targets(self) -> bool:
-        """Whether each linear layer must be named by a group, or left by a list."""
-        return self.method == "compressed-tensors" and bool(self.rules.unmatched_layer_refusal)
 
     def faults(self, module: Module, scheme: WeightScheme) -> Iterator[EngineRefusal]:
         """Yield what the release raises about a module."""

@@ -226,7 +226,10 @@ class ModuleBytes:
         )
 
     def unmatched_name(self, module: Module) -> str | None:
-        """Return the engine's name of a linear layer that no group is for, though no list leaves it."""
+        """Return the name of a linear layer that is refused: no group is for it, and no list leaves it."""
+        method = None if self.quantization is None else self.quantization.method
+        if method != COMPRESSED_TENSORS or not self.layout.names_every_layer or not self._groups:
+            return None
         if not isinstance(module, Linear) or not module.quantizable or self.spelling.leaves(module.name):
             return None
         prefixes, names = self._names(module.name, module.parts)
@@ -242,9 +245,7 @@ class ModuleBytes:
 
     def _names(self, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the prefixes that a module may have, the engine's first, and its names after them."""
-        known = self.spelling.prefixes if name.startswith(LAYERS) else ()
-        parts = parts if self.maps_parts else ()
-        return known or PREFIXES, tuple(_spellings(*spelled(self.spelling, name, parts)))
+        return _named(self.spelling, name, parts if self.maps_parts else ())
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
@@ -298,6 +299,12 @@ def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], boo
     if quantization.method == "bitsandbytes":
         return lambda name, _: name in ignored or ignored.within(name)
     return ignored.has
+
+
+@lru_cache(maxsize=1 << 15)
+def _named(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    known = spelling.prefixes if name.startswith(LAYERS) else ()
+    return known or PREFIXES, tuple(_spellings(*spelled(spelling, name, parts)))
 
 
 def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
