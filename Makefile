@@ -32,11 +32,11 @@ serve: $(READY)  ## answer on http://127.0.0.1:8000
 plan: $(READY)  ## answer without a server: make plan ARGS="google/gemma-4-31B-it --gpu rtx-3090-24gb"
 	@$(BIN)/dryserve plan $(ARGS) || test $$? -ge 3  # 3 and 4 are answers: it does not start, or it is uncertain
 
-test: lint  ## lint, then the whole test suite
-	$(BIN)/python -m pytest
+test: lint  ## lint, then the whole test suite, a process on each core
+	$(BIN)/python -m pytest -n logical --dist loadfile
 
 quick: lint  ## lint, then the tests that take less than three seconds each
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n logical --dist loadfile -m "not slow"
 
 coverage: $(READY)  ## the whole test suite with coverage by branch, which takes three times as long
 	$(BIN)/python -m pytest --cov --cov-report=term

@@ -7,6 +7,7 @@ Source: vLLM 0.19.0 and 0.33.0, v1/worker/utils.py request_memory.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Final, TypeAlias
 
 from service.advisor.plan_request import PlanRequest
@@ -24,6 +25,8 @@ PlanOne: TypeAlias = Callable[[PlanRequest], Candidate]
 LATE_BYTES: Final = 512 * MIB
 """At most what CUDA loads after the engine measured its memory, beside the context. Assumed from one start
 on a card of 22 GiB: nvidia-smi showed 15.48 GiB, 1.04 GiB more than its log explains, context included."""
+TOGETHER: Final = (0.92, 0.88, 0.84, 0.8)
+"""Shares of a GPU that its engines may take together, tried from the most: each has a CUDA context beside."""
 ONE_AFTER_ANOTHER: Final = (
     "Start each engine when the one before it is ready: an engine measures the free memory while it starts, "
     "and fails if another process frees memory meanwhile."
@@ -72,6 +75,8 @@ class Colocation:
 
     gpu: GpuType
     engines: tuple[SharedEngine, ...]
+    remedy: str = ""
+    """Shares with which all of them start, where one finds too little memory beside others."""
 
     @property
     def verdict(self) -> Verdict:
@@ -84,7 +89,8 @@ class Colocation:
     def warnings(self) -> tuple[str, ...]:
         """What can go wrong between the engines."""
         shares = any(each.beside for each in self.engines)
-        return (*((ONE_AFTER_ANOTHER,) if shares else ()), *_overcommitted(self.engines))
+        remedy = (self.remedy,) if self.remedy else ()
+        return (*remedy, *((ONE_AFTER_ANOTHER,) if shares else ()), *_overcommitted(self.engines))
 
 
 def colocated(starts: Sequence[SharedStart], plan: PlanOne) -> Colocation:
@@ -92,10 +98,61 @@ def colocated(starts: Sequence[SharedStart], plan: PlanOne) -> Colocation:
 
     Every request is for the same GPU type. An engine that does not start holds nothing.
     """
+    found = _in_order(starts, plan)
+    return replace(found, remedy=_remedy(starts, found, plan))
+
+
+def _in_order(starts: Sequence[SharedStart], plan: PlanOne) -> Colocation:
     engines: list[SharedEngine] = []
     for start in starts:
         engines.append(_planned(start, engines, plan))
     return Colocation(starts[0].request.gpus[0], tuple(engines))
+
+
+def _remedy(starts: Sequence[SharedStart], found: Colocation, plan: PlanOne) -> str:
+    """Say with which shares all engines start and stay within the GPU; every offer was planned."""
+    late = [
+        place
+        for place, each in enumerate(found.engines)
+        if each.beside and each.candidate.verdict is Verdict.REFUSED
+    ]
+    sharing = sorted({*late, *(before for place in late for before in found.engines[place].beside)})
+    for shares in _splits([found.engines[place] for place in sharing]):
+        given = dict(zip(sharing, shares, strict=True))
+        changed = [_with_share(start, given.get(place)) for place, start in enumerate(starts)]
+        tried = _in_order(changed, plan)
+        if tried.verdict is Verdict.STARTS and not any(_overcommitted(tried.engines)):
+            named = ", ".join(f"{share} for engine {place + 1}" for place, share in given.items())
+            return f"Fix: --gpu-memory-utilization {named}: all engines start."
+    return ""
+
+
+def _splits(engines: Sequence[SharedEngine]) -> Iterator[tuple[float, ...]]:
+    """Yield shares to try: alike, then by what each engine needs beside its cache."""
+    needs = [_beside_cache(each.candidate) for each in engines]
+    for whole in TOGETHER if engines else ():
+        yield tuple(floor(100 * whole / len(engines)) / 100 for _ in engines)
+        if all(needs):
+            rest = whole - sum(needs)
+            shares = tuple(floor(100 * (need + rest / len(engines))) / 100 for need in needs)
+            if rest > 0:
+                yield shares
+
+
+def _beside_cache(candidate: Candidate) -> float:
+    """Return the share of its GPU that an engine takes beside its cache; 0 where that is not planned."""
+    memory = candidate.memory
+    if memory is None:
+        return 0.0
+    terms = (memory.weights, memory.activation, memory.non_torch, memory.cuda_graphs)
+    return sum(term.bytes for term in terms) / memory.total.bytes
+
+
+def _with_share(start: SharedStart, share: float | None) -> SharedStart:
+    if share is None:
+        return start
+    serve = replace(start.request.serve, gpu_memory_utilization=share)
+    return replace(start, request=replace(start.request, serve=serve))
 
 
 def _overcommitted(engines: Sequence[SharedEngine]) -> Iterator[str]:

@@ -29,10 +29,14 @@ class LeverChange:
     version: str | None = None
     patch: str | None = None
     checkpoint: QuantizedSibling | None = None
+    layout: tuple[tuple[str, int | bool], ...] = ()
+    """Flags that spread the start over its GPUs in another way, all at once."""
 
     @property
     def words(self) -> str:
         """The change as a person writes it, as a flag where it is one."""
+        if self.layout:
+            return " ".join(LeverChange(*each).words for each in self.layout)
         if self.flag is not None:
             option = self.flag.replace("_", "-")
             if isinstance(self.value, bool):
@@ -54,6 +58,7 @@ def changes_of(request: PlanRequest, start: Start, best: Candidate, gpu: GpuType
         if dtype != best.kv_cache_dtype:
             yield LeverChange("kv_cache_dtype", dtype)
     yield from _rank_changes(request, best)
+    yield from _layout_changes(request, best)
     yield from _switches(start, best.flags)
     for block in BLOCKS:
         if block != best.block_size:
@@ -112,6 +117,16 @@ def _rank_changes(request: PlanRequest, best: Candidate) -> Iterator[LeverChange
             yield LeverChange("tensor_parallel_size", size)
     for ranks in shared_sizes(request.model.architecture, best.flags, best.rules.parallelism):
         yield LeverChange("decode_context_parallel_size", ranks)
+
+
+def _layout_changes(request: PlanRequest, best: Candidate) -> Iterator[LeverChange]:
+    """Yield attention on data parallel ranks, where tensor parallel ones of MLA would all store one cache."""
+    architecture, flags, size = request.model.architecture, best.flags, best.tensor_parallel_size
+    if not (size == best.gpus > 1 and architecture.is_mla and architecture.declared.experts):
+        return
+    if flags.decode_context_parallel_size == 1:
+        ranks = (("tensor_parallel_size", 1), ("data_parallel_size", size))
+        yield LeverChange(None, layout=(*ranks, ("enable_expert_parallel", True)))
 
 
 def _switches(start: Start, flags: ServeFlags) -> Iterator[LeverChange]:

@@ -72,7 +72,9 @@ FLAG_COSTS: Final[Mapping[str, CostOfChange]] = {
     name: _cost(table) for name, table in _TABLE["flags"].items()
 }
 CHECKPOINT_COST: Final = _cost(_TABLE["checkpoint"])
+LAYOUT_COST: Final = _cost(_TABLE["layout"])
 RELEASE_COST: Final = _cost(_TABLE["release"])
 PATCH_COST: Final = _cost(_TABLE["patch"])
 SLOWER_BACKEND: Final[str] = _TABLE["backend"]["words"]
+UNPACKED: Final[str] = _TABLE["unpacked"]["words"]
 RISK_WORDS: Final[str] = _TABLE["risk"]["words"]

@@ -8,23 +8,26 @@ from service.advisor.checkpoint_layouts import WeightQuality, online_quality
 from service.advisor.dry_run import dry_run
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempt import LENGTH_STEP, longest_length, sure
+from service.advisor.lever import Lever
 from service.advisor.lever_changes import LeverChange, changes_of
 from service.advisor.lever_costs import (
     CHECKPOINT_COST,
     FLAG_COSTS,
+    LAYOUT_COST,
     LIMITS_OF_LEVERS,
     PATCH_COST,
     PLACES_OF_COSTS,
     RELEASE_COST,
     RISK_WORDS,
     SLOWER_BACKEND,
+    UNPACKED,
     CostOfChange,
     LeverCost,
 )
 from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate, Lever
+from service.advisor.plan_types import Candidate
 from service.advisor.runtime_headroom import little_room_for_steps
-from service.advisor.steps_of_advice import length_of, uses_fallback
+from service.advisor.steps_of_advice import length_of, unpacks_weights, uses_fallback
 from service.advisor.verdict import Verdict
 from service.engine_config.cache_dtype import canonical
 from service.engines.cache_quality import CacheQuality, Published
@@ -131,7 +134,7 @@ def _lever(
     after = changed.run(gpu)
     if change.flag == "kv_cache_dtype" and after.start is not None and after.start.names_other_floats:
         return None
-    found = _effect(change, request, best, after)
+    found = _effect(change, request, best, after, gpu)
     if found is None or request.serve.max_model_len is not None or best.flags.max_model_len is None:
         return found
     return replace(found, longest_context=_longest_context(change, changed, best, gpu))
@@ -142,8 +145,9 @@ def _changed(change: LeverChange, request: PlanRequest, best: Candidate, steps: 
         model = change.checkpoint.model
         flags = replace(best.flags, quantization=None)
         return _Changed(replace(request, model=model), flags, steps.of(model))
-    if change.flag is not None:
-        return _Changed(request, replace(best.flags, **{change.flag: change.value}), steps)
+    values = dict(change.layout) if change.flag is None else {change.flag: change.value}
+    if values:
+        return _Changed(request, replace(best.flags, **values), steps)
     if change.patch is not None:
         return _Changed(request, best.flags, steps.under(with_patch(steps.rules, change.patch)))
     newest = rules_for(RELEASES[-1], request.engine.patches)
@@ -164,20 +168,31 @@ def _longest_context(change: LeverChange, changed: _Changed, best: Candidate, gp
     return length_of(start) if longer else None
 
 
-def _effect(change: LeverChange, request: PlanRequest, before: Candidate, after: Candidate) -> Lever | None:
+def _effect(
+    change: LeverChange, request: PlanRequest, before: Candidate, after: Candidate, gpu: GpuType
+) -> Lever | None:
     """Return what a change gives and costs; ``None`` where it changes no figure, or does not start."""
     one, other = before.kv_cache, after.kv_cache
     if one is None or other is None or not after.may_serve:
         return None
+    ranks = after.flags.data_parallel_size if change.layout else 1
     admitted = completed = None
     if before.admission is not None and after.admission is not None:
-        admitted = after.admission.admitted_at_once - before.admission.admitted_at_once
+        most = 0 if request.workload is None else request.workload.concurrent_requests
+        admitted = (
+            min(after.admission.admitted_at_once * ranks, max(most, after.admission.admitted_at_once))
+            - before.admission.admitted_at_once
+        )
         completed = (
-            after.admission.completed_without_preemption - before.admission.completed_without_preemption
+            min(
+                after.admission.completed_without_preemption * ranks,
+                max(most, after.admission.completed_without_preemption),
+            )
+            - before.admission.completed_without_preemption
         )
     weights = _weight_quality(change)
     checkpoint = change.checkpoint
-    costs, cost = _costs(change, request, before, after)
+    costs, cost = _costs(change, request, before, after, gpu)
     lever = Lever(
         change=change.words,
         flag=change.flag,
@@ -186,9 +201,9 @@ def _effect(change: LeverChange, request: PlanRequest, before: Candidate, after:
         patch=change.patch,
         checkpoint=None if checkpoint is None else checkpoint.model.id,
         verdict=after.verdict,
-        tokens=other.tokens - one.tokens,
+        tokens=other.tokens * ranks - one.tokens,
         available_bytes=other.available_bytes - one.available_bytes,
-        max_concurrency=other.max_concurrency - one.max_concurrency,
+        max_concurrency=other.max_concurrency * ranks - one.max_concurrency,
         estimated_max_model_len=other.estimated_max_model_len - one.estimated_max_model_len,
         admitted_at_once=admitted,
         completed_without_preemption=completed,
@@ -197,6 +212,8 @@ def _effect(change: LeverChange, request: PlanRequest, before: Candidate, after:
         costs=costs,
         published=_quality(change, after).published,
         weight_bytes=None if checkpoint is None else checkpoint.weight_bytes(after.rules.release),
+        command=replace(after, carried=before.carried).command,
+        layout=change.layout,
     )
     figures = (lever.tokens, lever.available_bytes, lever.max_concurrency, lever.estimated_max_model_len)
     if not any((*figures, admitted, completed)):
@@ -231,6 +248,8 @@ def _quality(change: LeverChange, after: Candidate) -> CacheQuality | WeightQual
 
 
 def _kind(change: LeverChange) -> CostOfChange:
+    if change.layout:
+        return LAYOUT_COST
     if change.flag is not None:
         return FLAG_COSTS[change.flag]
     if change.checkpoint is not None:
@@ -239,7 +258,7 @@ def _kind(change: LeverChange) -> CostOfChange:
 
 
 def _costs(
-    change: LeverChange, request: PlanRequest, before: Candidate, after: Candidate
+    change: LeverChange, request: PlanRequest, before: Candidate, after: Candidate, gpu: GpuType
 ) -> tuple[tuple[LeverCost, ...], str]:
     """Return what a change costs, and how."""
     kind, quality = _kind(change), _quality(change, after)
@@ -255,6 +274,8 @@ def _costs(
             words = f"{words}; it asks for a cache in {stored}"
     if change.flag == "kv_cache_dtype" and _loses_much(quality):
         costs = (LeverCost.MUCH_ACCURACY,)
+    if change.checkpoint is not None and unpacks_weights(change.checkpoint.model.architecture, gpu):
+        costs, words = (*costs, LeverCost.SPEED), f"{words}; {UNPACKED}"
     if uses_fallback(after) and not uses_fallback(before):
         costs = (*costs, LeverCost.SPEED)
         words = f"{words}; {SLOWER_BACKEND.format(backend=after.attention_backends[0])}"

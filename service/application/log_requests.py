@@ -29,12 +29,11 @@ from service.explanation.log_facts import (
     own_gpu,
     release_of,
     resolved_of,
+    stand_in_for,
 )
 from service.hub.errors import HubError
 from service.startup_log.log import StartupLog
 
-STAND_IN: Final = "h100-sxm-80gb"
-"""The GPU type that is planned where none is given: nothing that depends on its memory is compared."""
 NO_GPU: Final = (
     "the log does not say which GPU it is, and holds no figure that a plan of another one could confirm"
 )
@@ -245,8 +244,9 @@ def _gpu(
     if own is not None:
         return own[0], True, (Assumption("gpu", own[0]["name"], own[1]),)
     if not found:
-        why = "the log does not say which GPU it is; what depends on its memory is not compared"
-        return STAND_IN, False, (Assumption("gpu", STAND_IN, why),)
+        stand_in, says = stand_in_for(log, services.gpus)
+        why = f"{says}; what depends on its memory is not compared"
+        return stand_in, False, (Assumption("gpu", stand_in, why),)
     likeliest = found[0].id
     if len(found) == 1:
         return likeliest, True, (_only(likeliest),)

@@ -5,10 +5,13 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Annotated, Any, BinaryIO, Final, Literal, TypeAlias
+from zlib import MAX_WBITS, decompressobj
+from zlib import error as zlib_error
 
 import typer
 
@@ -31,7 +34,7 @@ from service.explanation.explanation_types import Explanation
 from service.plan_services import build_plan_services
 from service.settings import Settings
 from service.startup_log.log import StartupLog, read_log
-from service.startup_log.long_logs import condense
+from service.startup_log.long_logs import GZIP, condense
 from service.startup_log.watching import LogWatcher
 
 ExplanationFormat: TypeAlias = Literal["json", "table", "markdown"]
@@ -40,6 +43,8 @@ PIECE: Final = 1 << 20
 """Bytes that are read at once."""
 QUIET_SECONDS: Final = 2.0
 """Seconds without a new line after which a failure is explained: its traceback is complete then."""
+GZIP_HEADER: Final = 16
+"""What zlib takes with the size of its window to read what gzip wrote."""
 POLL_SECONDS: Final = 0.5
 """Seconds between two looks at a file that grows."""
 REPORTER: Final = "logs"
@@ -90,7 +95,7 @@ def explain(
         body = ExplainBody.model_validate(document)
         if follow:
             raise typer.Exit(_follow(file, body, format or "table"))
-        condensed = condense(iter(lambda: file.read(PIECE), b""))
+        condensed = condense(_pieces(file))
         log, other = read_log(condensed), engine_log_of(condensed)
         explanation, stored = asyncio.run(_explanation(log, body, host_settings(), keep=keep))
     form = format or _usual()
@@ -111,6 +116,24 @@ explain_app.command()(
         words=FROM_THE_LOG,
     )
 )
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a log piece by piece, unpacked as far as it goes if gzip compressed it."""
+    first = file.read(PIECE)
+    if not first.startswith(GZIP):
+        yield first
+        yield from iter(lambda: file.read(PIECE), b"")
+        return
+    packed = chain((first,), iter(lambda: file.read(PIECE), b""))
+    unpacker = decompressobj(wbits=MAX_WBITS | GZIP_HEADER)
+    for piece in packed:
+        try:
+            while piece and not unpacker.eof:
+                yield unpacker.decompress(piece, PIECE)
+                piece = unpacker.unconsumed_tail  # noqa: PLW2901 - what is left of it
+        except zlib_error:
+            return
 
 
 def _usual() -> ExplanationFormat:

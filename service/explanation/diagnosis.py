@@ -7,6 +7,7 @@ from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis
 from service.explanation.failure_fixes import beside_others, memory_fixes, other_fixes
+from service.explanation.offered_already import without_given
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
 from service.explanation.wanted_lines import wanted_lines
@@ -41,7 +42,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         line=logged.line,
         reached=log.failed_after,
         means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
-        remedy=_remedy(log, logged, cause),
+        remedy=without_given(_remedy(log, logged, cause), log),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=(foreseen := _foreseen(failure, run, planned)),
@@ -49,6 +50,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         offers=offers(log.at_failure, failure),
         serving=logged.serving,
         refused=logged.refused,
+        hangs=logged.hangs,
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,

@@ -93,6 +93,8 @@ class Diagnosis:
     """The engine had started and served when it failed."""
     refused: bool = False
     """The engine runs and refused a request; neither its start nor the engine failed."""
+    hangs: bool = False
+    """The engine goes on and nothing more happens: a process waits for one that does not answer."""
     start: int | None = None
     """Which of several starts in the log failed, counted from 1."""
     earlier: bool = False

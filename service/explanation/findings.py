@@ -114,12 +114,19 @@ def _resolved(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
             yield compare(reading, Interval(value, value, value, exact=True), why, HALF)
 
 
+def _without_budget(run: PlannedStart) -> str:
+    """Return why a plan has no figures of memory."""
+    if run.doubt:
+        return f"the plan is of {run.doubt} and does not get as far as the memory"
+    return "the planned start fails before memory is known"
+
+
 def _budget(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
     budget = run.free.memory
     for name, term in OF_BUDGET.items():
         for reading in _reading(log, name):
             if budget is None:
-                yield not_compared(reading, "the planned start fails before memory is known")
+                yield not_compared(reading, _without_budget(run))
             elif name not in WITHOUT_GPU and not run.gpu_specified:
                 yield not_compared(reading, "the GPU type is not known: give `gpu`")
             elif run.request.serve.pipeline_parallel_size > 1:

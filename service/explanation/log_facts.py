@@ -14,6 +14,8 @@ from service.units import GIB
 
 _SPACED: Final = re.compile(r"(?i)\b(rtx|gtx)[ _-]?(?=\d)")
 """People write the family of a card and its number with and without a blank."""
+STAND_IN: Final = "h100-sxm-80gb"
+"""The GPU type that is planned where none is given: nothing that depends on its memory is compared."""
 HALF_DIGIT: Final = 0.005
 """GiB: logs round to two digits."""
 FIRST_WITH_FA3: Final = 9
@@ -138,6 +140,21 @@ def own_gpu(log: StartupLog) -> tuple[dict[str, Any], str] | None:
     why = f"no known type has {size / GIB:.2f} GiB; its compute capability is assumed"
     capability = "9.0" if fa3 else "8.0"
     return {"name": name[:100], "memory_bytes": size, "compute_capability": capability}, why
+
+
+def stand_in_for(log: StartupLog, types: Iterable[GpuType]) -> tuple[str, str]:
+    """Return the GPU type that is planned where the log names none that is known, and what it says.
+
+    One that computes the same is taken where the log says what the GPU can compute.
+    """
+    named = (*log.around.gpus, *log.around.mentioned)
+    if (capability := log.around.capability) is not None:
+        alike = (gpu for gpu in types if gpu.modelled and str(gpu.compute_capability) == capability)
+        if (found := next(alike, None)) is not None:
+            return found.id, f"the log says no more of the GPU than its compute capability, {capability}"
+    if named:
+        return STAND_IN, f"the log names {named[0][:60]}, which is no type that plans know"
+    return STAND_IN, "the log does not say which GPU it is"
 
 
 def _is_named(gpu: GpuType, name: str) -> bool:

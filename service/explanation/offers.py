@@ -8,6 +8,7 @@ from typing import Final
 from packaging.version import Version
 
 from service.engines.arguments.arguments import UnknownArgument, arguments_of
+from service.engines.arguments.successors import successor_of
 from service.explanation.log_facts import nearest_release
 from service.nearest_names import nearest
 from service.startup_log.log import StartupLog
@@ -29,6 +30,11 @@ _PARSER: Final = re.compile(
 MOST_ALIKE: Final = 5
 """Flags that are named beside an unknown one."""
 _UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--[a-z][\w-]{1,60})", re.ASCII)
+_ALLOCATION: Final = re.compile(
+    r"Tried to allocate (\d{1,6}(?:\.\d{1,3})?) GiB\. GPU \d{1,3} has a total capacity of "
+    r"(\d{1,6}(?:\.\d{1,3})?) GiB"
+)
+"""PyTorch 2, CUDACachingAllocator: what was asked, and the whole device."""
 HALF: Final = 0.5
 """Of a hundredth: what the digits of a log can hide."""
 
@@ -73,6 +79,8 @@ def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
             free, total = log.number("free_gib"), log.number("total_gib")
             why = f"{free:.2f} of {total:.2f} GiB were free; the model must fit into that share"
             yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
+        case "out_of_memory" | "media_fill_memory" if (sizes := _ALLOCATION.search(message)) is not None:
+            yield from _larger_than_device(*(float(each) for each in sizes.groups()))
         case "unknown_argument":
             yield from _spelled_alike(message)
             yield from _unknown_flag(log, message)
@@ -80,6 +88,16 @@ def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
             yield f"--max-num-seqs {int(blocks)}: that many blocks of recurrent state fit"
         case "lora_rank" if (rank := log.number("lora_rank")) is not None:
             yield f"--max-lora-rank {_allowed_rank(int(rank))}: the adapter's rank is {int(rank)}"
+
+
+def _larger_than_device(asked: float, total: float) -> Iterator[str]:
+    """Yield what a single allocation shows that no share of the device holds."""
+    if asked > total:
+        yield (
+            f"find what makes one allocation {asked:.2f} GiB large on a device of {total:.2f} GiB, such "
+            f"as the "
+            "size or number of images and videos, the length or the batch: no share of the memory holds it"
+        )
 
 
 def _spelled_alike(message: str) -> Iterator[str]:
@@ -100,16 +118,22 @@ def _unknown_flag(log: StartupLog, message: str) -> Iterator[str]:
     found = _UNRECOGNIZED.search(message)
     if found is None:
         return
-    table = arguments_of(Version(nearest_release(log.release or log.around.release or "")))
+    named = log.release or log.around.release
+    table = arguments_of(Version(nearest_release(named or "")))
     try:
         table.find(found[1])
     except UnknownArgument as error:
+        removed = error.since is None or (error.until is not None and table.release >= error.until)
+        instead = successor_of(found[1]) if removed else ""
+        if instead:
+            yield f"{found[1]}: {instead}"
         if error.since is not None:
-            yield str(error)
+            doubt = "" if named else " (the text names no release)"
+            yield f"{error}{doubt}"
             return
         first = found[1].replace("_", "-").split("-")[2]
         alike = sorted(table[name].spelling for name in table.names if name.split("_")[0] == first)
-        if alike:
+        if alike and not instead:
             yield f"no release has {found[1]}; vLLM {table.release} has {', '.join(alike[:MOST_ALIKE])}"
 
 

@@ -94,7 +94,7 @@ def _missing(model_id: str, info: ModelInfo) -> ConfigNotFound | NotATextModel:
     if info.pipeline or info.task is not None:
         return NotATextModel(model_id, info.task)
     gguf = info.files is not None and any(map(is_gguf, info.files))
-    remark = "; its weights are GGUF files, which are planned for llama.cpp alone" if gguf else ""
+    remark = f"; its weights are GGUF files: name one, as {model_id}:Q4_K_M" if gguf else ""
     return ConfigNotFound(model_id, CONFIG, remark, has_ggufs=gguf)
 
 

@@ -123,7 +123,7 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     A backslash at the end of a line continues the command. None if the log has no such command.
     """
     command: list[str] = []
-    size, continued, done = 0, False, False
+    size, continued, done, marked = 0, False, False, False
     for line in lines:
         started = _COMMAND.search(line.text)
         if started is not None and not _is_run(line.text, started):
@@ -137,6 +137,10 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
         text = written if started is None else line.text[started.end() :]
         if started is not None:
             command, size, done = [], 0, False
+            marked = line.text[max(0, started.start() - MAX_BEFORE) : started.start()].count("`") % 2 == 1
+        if marked and (end := text.find("`")) >= 0:
+            # A person marked the command within a sentence, which goes on behind the mark.
+            text, done, marked = text[:end], True, False
         command.append(text)
         # The backslash of an empty continued line counts too, so that the number of lines is bounded.
         size += len(text)

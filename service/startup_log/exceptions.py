@@ -163,12 +163,27 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
         if bare and any(level.startswith(match[2]) for level in _LEVELS):
             # The log was cut off inside of the prefix of its next line.
             continue
-        message = match[3].strip(" `") if match[3] else (match[4] or "").strip("\"'() `")
+        message = _unmarked(match[3].strip()) if match[3] else _inside(match[4] or "")
         if before.endswith("`"):
             # What follows the closing mark is the sentence's.
             message = message.partition("`")[0]
         return Raised(at, match[2], message, in_prose=kind)
     return None
+
+
+def _unmarked(text: str) -> str:
+    """Return a message without the marks of code around it; those of its own words stay."""
+    if text.count("`") % 2 == 0 and not (text.startswith("`") and text.endswith("`")):
+        return text
+    return text.strip(" `")
+
+
+def _inside(text: str) -> str:
+    """Return the message of an exception that is printed as a call: ``Error('the message')``."""
+    text = text.strip(" `").removesuffix(",)").removesuffix(")")
+    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
+        return text[1:-1].replace("\\'", "'").strip()
+    return text.strip("\"'() `")
 
 
 def _is_exception(match: re.Match[str], at: int, lines: Sequence[LogLine]) -> bool:

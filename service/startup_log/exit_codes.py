@@ -4,7 +4,8 @@ import re
 from typing import Final
 
 _ENDED: Final = re.compile(
-    r"\b(?:(?:exit(?:ed|s|ing)?|died|killed|terminated|return|dead)[ _]?(?:with |by |on )?(?:non-zero )?"
+    r"\b(?:(?:exit(?:ed|s|ing)?|died|dies|dying|ended|ends|stopped|failed|fails|crash(?:ed|es|ing)?|"
+    r"killed|terminated|return|dead)[ _]?(?:with |by |on )?(?:non-zero )?"
     r"(?:exit )?(code|status|signal)?|exitcode|returncode|(signal))"
     r"[\s:=(\"']{1,12}(?:code |status |signal |number )?(-?\d{1,3})\b(?![.:/])",
     re.IGNORECASE,

@@ -10,12 +10,14 @@ from service.startup_log.known_words import (
     known_words,
     over_two_lines,
     requests_beside_failures,
+    shows_death,
 )
 from service.startup_log.lines import LogLine
-from service.startup_log.logged_failure import Failure, is_wrapper, of_exception, of_known
+from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
 from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import (
     FAULT,
+    of_hang,
     of_people,
     with_cut_calls,
     with_reason,
@@ -33,7 +35,7 @@ ANY_PART: Final = "*"
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
-    found = _root_of(lines)
+    found = of_hang(_root_of(lines), lines)
     if found is None or found.cause is None:
         return found
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
@@ -49,11 +51,13 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     person's sentence; a person's description of the failure.
     """
     raised = {each.at: each for each in raised_in(lines)}
-    other = of_collect_env(raised, lines) | ignored_by_python(raised, lines)
+    other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     known = [each for each in known if each.at not in other]
     requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
+    other |= _of_requests(raised, lines)
+    known = [each for each in known if each.at not in other]
     raised = {at: each for at, each in raised.items() if at not in other}
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
@@ -66,8 +70,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     if first is not None:
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
-        root = _yielded(first, lines)
-        return of_known(root, [*strong, root], raised, lines)
+        return _of_root(first, strong, raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
         return with_cut_calls(of_exception(last_of_chain(own, lines), lines), lines)
@@ -79,6 +82,27 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
             return with_cut_calls(of_exception(named, lines), lines)
         return with_title(replace(of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
     return of_people(roots, lines)
+
+
+def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the position of a title that is nothing but a class, where the text has its message below."""
+    at = next((at for at, line in enumerate(lines) if line.text), None)
+    title = None if at is None else raised.get(at)
+    if at is None or title is None or title.message or lines[at].level or lines[at].origin:
+        return set()
+    below = (each for each in raised.values() if each.at != at and each.type == title.type)
+    return {at} if any(each.message for each in below) else set()
+
+
+def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of exceptions of requests, if the engine itself raised one and ended with it."""
+    requests = {at for at in raised if is_of_request(lines[at])}
+    own = (
+        at
+        for at in raised
+        if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text)
+    )
+    return requests if requests and shows_death(lines) and next(own, None) is not None else set()
 
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
@@ -96,6 +120,17 @@ def _of_part(
         if found.cause is not None and cause.parts & {found.cause.name, ANY_PART}:
             return found
     return None
+
+
+def _of_root(
+    first: KnownWords, strong: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure:
+    """Return the failure of the first known words, or of the cause from which they follow."""
+    root = _yielded(first, lines)
+    if root.cause.raised and first.at in raised:
+        # The words of such a root only tell which of several causes the exception has.
+        return replace(of_known(first, strong, raised, lines), cause=root.cause)
+    return of_known(root, [*strong, root], raised, lines)
 
 
 def _yielded(first: KnownWords, lines: Sequence[LogLine]) -> KnownWords:

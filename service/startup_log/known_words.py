@@ -25,7 +25,7 @@ _WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for
 _BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
 GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supported", "nccl", "rocm_fault"})
 """Causes that say less than one error of a device in the same line."""
-_SIGNALS: Final = re.compile(r"(?i)exit|died|signal|returncode|killed|dead")
+_SIGNALS: Final = re.compile(r"(?i)exit|died|dying|dies|signal|returncode|killed|dead|status|code")
 _OF_DEVICE: Final = re.compile("[Cc]uda|CUDA|HIP|hipError")
 MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
@@ -72,7 +72,9 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
 
 
 def _says_more(cause: FailureCause, before: KnownWords | None) -> bool:
-    return before is None or (before.cause.name in GENERAL and cause.name not in GENERAL)
+    if before is None:
+        return True
+    return (before.cause.weak or before.cause.name in GENERAL) and cause.name not in GENERAL
 
 
 def _is_denied(cause: FailureCause, *texts: str) -> bool:
@@ -133,5 +135,9 @@ def requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLin
     if not requests:
         return requests
     failed = any(not each.cause.weak and not each.cause.of_request for each in known)
-    died = any(words in line.text for line in lines for words in DEATHS)
-    return requests if failed or died else set()
+    return requests if failed or shows_death(lines) else set()
+
+
+def shows_death(lines: Sequence[LogLine]) -> bool:
+    """Whether a log shows that an engine which has served ended."""
+    return any(words in line.text for line in lines for words in DEATHS)

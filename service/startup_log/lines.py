@@ -25,8 +25,10 @@ LEAST_WRAPPED: Final = 3
 FRAMED: Final = frozenset("|+-=^~*#")
 """Ends of lines that are drawn to one width: tables, rules, the marks of a traceback."""
 
-_CARETS: Final = re.compile(r"(?:\^\[|ESC)\[[0-9;]{0,16}m|\^M$")
-"""The same escapes as `cat -v` and some editors show them."""
+_CARETS: Final = re.compile(r"(?:\^\[|ESC|#033)\[[0-9;]{0,16}m|\^M$|#015(?=\"?$|Loading)")
+"""The same escapes as `cat -v`, some editors and rsyslog show them."""
+_QUOTED_FIELD: Final = re.compile(r'^\d{10,13},"(.*?)"?$')
+"""A line that was exported as a field of CSV behind its time, with its quotes doubled."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d )|(?<=\.\d\d\d ))([A-Za-z0-9_/]{1,100}\.py):([0-9]{1,6})\] ?")
 _LEVEL: Final = re.compile(
@@ -42,11 +44,14 @@ _TIME: Final = re.compile(r" {1,4}(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?!\d)")
 """What follows a level; programs around the engine write the year and thousandths too."""
 _GROUP: Final = r"\([A-Za-z0-9_:.,=/@ -]{1,80}\)"
 _PROCESS: Final = re.compile(
-    r"^\s{0,8}(?:\d{4}-\d\d-\d\d(?:T[\d:]{8}\.\d{6,9}Z | [\d:.]{8,18} \| ))?"
+    r"^\s{0,8}(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,60} [\w@.-]{1,60}(?:\[\d{1,8}\])?: "
+    r")?(?:\d{10,13},)?"
+    r"(?:\d{4}-\d\d-\d\d(?:T[\d:]{8}\.\d{6,9}Z | [\d:.]{8,18} \| ))?"
     r"(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
     rf"(?:{_GROUP} ){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
 )
-"""Docker's or a collector's time, Compose's service, tags in brackets, processes in parentheses, a rank."""
+"""The journal's, a collector's or Docker's time, Compose's service, tags in brackets, processes in
+parentheses, a rank."""
 _IN_PROSE: Final = re.compile(
     r"(?i)((?:(?:api|access|secret|private)[-_]?keys?|token|passwd|password|secret|credentials?)\s)"
     r"[^\s'\",\]})]{4,4096}"
@@ -180,8 +185,10 @@ def clean(text: str) -> str:
         text = _ESCAPED.sub(lambda found: unescape(found[0]), text)
     if not text.isascii():
         text = text.translate(_TYPED_QUOTES)
-    if "^" in text or "ESC[" in text:
+    if "^" in text or "ESC[" in text or "#0" in text:
         text = _CARETS.sub("", text)
+    if '""' in text and (field := _QUOTED_FIELD.match(text)) is not None:
+        text = field[1].replace('""', '"')
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
         text = "".join(each if each.isprintable() else " " for each in text)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 DEEPEST: Final = 6
 """Levels of nested values that are read; deeper values stay text."""
+_QUOTES: Final = ("'", '"')
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 _NAMED: Final[Mapping[str, Any]] = {
     "None": None,
@@ -33,8 +34,13 @@ def split_pairs(text: str, separator: str) -> Iterator[tuple[str, str]]:
     for part in _split(text, ","):
         name, found, value = part.partition(separator)
         name = name.strip().strip("'\"")
-        if found and name:
+        if found and name and not _is_cut(value.strip()):
             yield name, value.strip()
+
+
+def _is_cut(value: str) -> bool:
+    """Whether a quoted value has no end: the text was cut within it."""
+    return value[:1] in _QUOTES and (len(value) == 1 or value[-1] != value[0])
 
 
 def read_value(text: str, depth: int = 0) -> Any:  # noqa: ANN401 - any printed value

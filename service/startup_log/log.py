@@ -27,6 +27,7 @@ from service.startup_log.measured_service import (
 from service.startup_log.phrases import (
     CAUSES,
     ENDS,
+    HANGS,
     OF_RANKS,
     STATEMENTS,
     TEMPLATES,
@@ -35,7 +36,7 @@ from service.startup_log.phrases import (
 )
 from service.startup_log.served import had_started
 from service.startup_log.snippets import snippet_arguments
-from service.startup_log.starts import SERVING, LoggedStart, in_order, split_starts
+from service.startup_log.starts import CAME_UP, SERVING, LoggedStart, in_order, split_starts
 from service.startup_log.surroundings import NOTHING, Surroundings, read_surroundings
 from service.startup_log.templates import Template, lines_containing
 from service.startup_log.whole_messages import MAX_MESSAGE
@@ -46,8 +47,8 @@ MOST_OF_BANNER: Final = 2000
 """Lines in which the banner of a server is looked for."""
 UNFINISHED: Final = frozenset({"loading", "profiling"})
 """Milestones after which a whole log that simply stops shows an engine that was ended."""
-CAME_UP: Final = frozenset({"cache", "capture", SERVING})
-"""Milestones of a start that is past the refusals of the engine; earlier failures are not its own."""
+OFTEN: Final = 3
+"""Times that a process says that another one does not answer, each after a minute, when one hangs."""
 LAST: Final = 8
 """Lines at the end of a log that show what it was doing."""
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
@@ -120,6 +121,8 @@ class StartupLog:
     """The cache that the engine's metrics state."""
     engine_lines: int = 0
     """Lines that state the file of the engine that logged them."""
+    packed: str = ""
+    """The program that compressed what was given, which is no text then; empty for a text."""
     answering: bool = False
     """The log shows requests that an engine answers, without the start before them."""
 
@@ -150,8 +153,8 @@ def read_log(log: str | CondensedLog) -> StartupLog:
     came_up = failed is not None and failed != which and starts[which].milestone in CAME_UP
     command = command_arguments(lines)
     logged = logged_arguments(start) or logged_arguments(lines)
-    if logged is None and isinstance(log, str):
-        command = _with_snippet(command, log)
+    if logged is None:
+        command = _with_snippet(command, log if isinstance(log, str) else log.beginning)
     config = logged_config(start)
     readings = tuple(islice(_readings(start), MAX_READINGS))
     named = _named((*readings, *_failure_readings(failure)))
@@ -160,7 +163,7 @@ def read_log(log: str | CondensedLog) -> StartupLog:
     model = named.get("model")
     return StartupLog(
         lines=read[-1].number if read else 0,
-        release=str(release.value) if release else None,
+        release=str(release.value) if release else _only_release(starts),
         releases=_releases(start),
         model=_first(logged, command, config) or (str(model.value) if model else None),
         flags={**(command.flags if command else {}), **(logged.flags if logged else {})},
@@ -187,7 +190,16 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         served_cache=served_cache(read),
         engine_lines=sum(line.origin is not None for line in read),
         answering=had_started(lines, milestone),
+        packed="" if isinstance(log, str) else log.packed,
     )
+
+
+def _only_release(starts: Sequence[LoggedStart]) -> str | None:
+    """Return the release that the starts of a text name, if they name one alone."""
+    if len(starts) == 1:
+        return None
+    found = {str(each.value) for start in starts for each in _readings(start.lines) if each.name == "release"}
+    return found.pop() if len(found) == 1 else None
 
 
 def _served(lines: Sequence[LogLine]) -> Iterator[MeasuredService]:
@@ -246,6 +258,8 @@ def _silent(start: LoggedStart) -> Failure | None:
 
     Waiting is none, but for what does not come by itself.
     """
+    if (hangs := _hangs(start)) is not None:
+        return hangs
     if (waits := _waits(start)) is not None:
         words = str(waits.value)
         known = next((_BY_NAME[cause] for says, cause in WAITS_FOR.items() if says in words), None)
@@ -256,12 +270,34 @@ def _silent(start: LoggedStart) -> Failure | None:
     return None if line is None else Failure("", line.text, line.number, _STOPS, {}, follows=True)
 
 
+def _hangs(start: LoggedStart) -> Failure | None:
+    """Return the failure of an engine that says to the end that a process does not answer."""
+    if start.failure is not None or start.stopped_on is not None:
+        return None
+    last = list(islice((line for line in reversed(start.lines) if line.text), LAST))
+    logged = next((line for line in last if line.origin), None)
+    for words, cause in HANGS.items():
+        said = [line for line in last if words in line.text]
+        if len(said) >= OFTEN and said[0] is logged:
+            serving = start.milestone == SERVING or had_started(start.lines, start.milestone)
+            line = said[0]
+            message = line.text[:MAX_MESSAGE]
+            return Failure("", message, line.number, _BY_NAME[cause], {}, serving=serving, hangs=True)
+    return None
+
+
 def _waits(start: LoggedStart) -> LogReading | None:
     """Return what a start waits for where its log ends; waiting is no failure until the log shows an end."""
     if start.failure is not None or start.milestone == SERVING:
         return None
     last = list(islice((line for line in reversed(start.lines) if line.text), LAST))
-    said = (line for line in last if any(words in line.text for words in WAITS))
+    logged = next((line for line in last if line.origin), None)
+    said = (
+        line
+        for line in last
+        if any(words in line.text for words in WAITS)
+        and (line is logged or not any(words in line.text for words in HANGS))
+    )
     return next((LogReading("waits", line.text, line.number) for line in said), None)
 
 

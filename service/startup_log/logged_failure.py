@@ -13,6 +13,8 @@ from service.startup_log.phrases import WRAPPERS, FailureCause
 from service.startup_log.tracebacks import Frame, frames_above, frames_of_handler, native_frames
 from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
 
+_ASSERTION: Final = "AssertionError"
+"""What an error that wraps another one says of a check without words of its own."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
@@ -54,6 +56,9 @@ class Failure:
     hidden: str = ""
     """Class of the true error, whose own message was lost when the engine raised it again."""
 
+    hangs: bool = False
+    """It goes on, and nothing more happens: a process waits for one that does not answer."""
+
     @property
     def refused(self) -> bool:
         """Whether a running engine refused a request, so that neither its start nor the engine failed."""
@@ -87,15 +92,23 @@ def of_known(
         words = line.text.strip("` ")[:MAX_MESSAGE]
         shown_type = class_in(root.cause.type, words)
         return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
-    message = full_message(exception.message, lines, shown)
+    message = _message(exception, lines)
     frames = (*native_frames(shown, lines), *frames_above(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
+def _message(raised: Raised, lines: Sequence[LogLine]) -> str:
+    """Return the message of an exception; of a check without words of its own, what it checked."""
+    message = full_message(raised.message, lines, raised.at)
+    if message.rstrip(": ").removesuffix(_ASSERTION):
+        return message
+    asserted = asserted_above(raised.at, lines)
+    return f"{message} {asserted}".strip() if asserted else message
+
+
 def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
-    message = full_message(root.message, lines, root.at)
-    message = message or asserted_above(root.at, lines)
+    message = _message(root, lines)
     frames, source = frames_above(root.at, lines) or frames_of_handler(root.at, lines), ""
     hidden = hidden_class(root.type, message)
     origin = likely_origin(hidden or root.type, message, frames)

@@ -7,6 +7,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, IncrementalDecoder, get
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Final
 
 END: Final = 3 << 17
@@ -29,6 +30,17 @@ MARKERS: Final = (
 )
 """Texts for which the middle of a log is searched."""
 _UTF16: Final = {BOM_UTF16_LE: "utf-16-le", BOM_UTF16_BE: "utf-16-be"}
+GZIP: Final = b"\x1f\x8b"
+"""First bytes of what gzip compressed."""
+_PACKED: Final = {
+    GZIP: "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf": "7-Zip",
+}
+"""First bytes of compressed files, which rotated logs are, with the programs that write them."""
 _SAMPLE: Final = 4096
 _MARKED: Final = 0.2
 _UNMARKED: Final = 0.5
@@ -45,6 +57,16 @@ class CondensedLog:
     """Lines that were only searched."""
     cut: bool = False
     """The log had more than ``MAX_LOG_BYTES``; the rest was not looked at."""
+
+    packed: str = ""
+    """The program that compressed the bytes, which are no text then; empty for a text."""
+
+    @property
+    def beginning(self) -> str:
+        """The text of the first ``END`` characters, in whole lines."""
+        sizes = accumulate(len(text) + 1 for _, text in self.numbered)
+        within = takewhile(lambda each: each[1] <= END, zip(self.numbered, sizes, strict=True))
+        return "\n".join(text for (_, text), _ in within)
 
 
 class LogCondenser:
@@ -87,12 +109,12 @@ class LogCondenser:
             self._tail_size -= len(oldest)
             self._search(line, oldest)
 
-    def finish(self, *, cut: bool = False) -> CondensedLog:
+    def finish(self, *, cut: bool = False, packed: str = "") -> CondensedLog:
         """Return what is kept, in the order of the log."""
         if self._rest:
             self._tail.append((self._line, self._rest))
         tail = [each for line, block in self._tail for each in _lines(line, block)]
-        return CondensedLog((*self._head, *self._middle, *tail), self._unread, cut)
+        return CondensedLog((*self._head, *self._middle, *tail), self._unread, cut, packed)
 
     def _numbered(self, block: str) -> Iterator[tuple[int, str]]:
         yield from _lines(self._line, block)
@@ -125,7 +147,7 @@ def condense(pieces: Iterable[bytes]) -> CondensedLog:
         if left < 0:
             break
     condenser.feed(decoder.finish())
-    return condenser.finish(cut=left < 0)
+    return condenser.finish(cut=left < 0, packed=decoder.packed)
 
 
 class LogDecoder:
@@ -134,9 +156,13 @@ class LogDecoder:
     def __init__(self) -> None:
         self._first = b""
         self._decoder: IncrementalDecoder | None = None
+        self.packed = ""
+        """The program that compressed the bytes; empty for a text."""
 
     def decode(self, piece: bytes) -> str:
-        """Return the text of the next piece."""
+        """Return the text of the next piece; none of compressed bytes."""
+        if self.packed:
+            return ""
         if self._decoder is not None:
             return self._decoder.decode(piece)
         self._first += piece
@@ -144,9 +170,14 @@ class LogDecoder:
 
     def finish(self) -> str:
         """Return what is left when all pieces have been given."""
+        if self.packed:
+            return ""
         return self._begin(final=True) if self._decoder is None else self._decoder.decode(b"", final=True)
 
     def _begin(self, *, final: bool) -> str:
+        self.packed = next((name for mark, name in _PACKED.items() if self._first.startswith(mark)), "")
+        if self.packed:
+            return ""
         name, mark = encoding_of(self._first)
         self._decoder = getincrementaldecoder(name)("replace")
         return self._decoder.decode(self._first[mark:], final)

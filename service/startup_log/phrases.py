@@ -152,6 +152,12 @@ WAITS_FOR: Final[Mapping[str, str]] = {
     words: cause for cause, says in _PHRASES["wait"]["causes"].items() for words in says
 }
 """Causes by the messages of a process that waits for what does not come by itself."""
+HANGS: Final[Mapping[str, str]] = {
+    words: cause for cause, says in _PHRASES["wait"]["hangs"].items() for words in says
+}
+"""Causes by the messages that a process logs again and again while another one does not answer."""
+PRINTED: Final = tuple(_PHRASES["served"]["printed"]["files"])
+"""Files whose messages are exceptions in Python's own form only in an engine that has started."""
 ENDS: Final = tuple(_PHRASES["end"]["says"])
 """Messages with which the process of a server ends in order."""
 STATEMENTS: Final[Mapping[tuple[str, str, int], frozenset[Version]]] = {

@@ -45,11 +45,15 @@ def released_name(message: str) -> ReleasedName | None:
 def _released(module: str, name: str) -> ReleasedName | None:
     releases: list[str] = _content()["releases"]
     names: Mapping[str, Any] = _content()["modules"].get(module, {})
-    if name not in names:
+    if name not in names or name in WRITTEN or module.rpartition(".")[2] in WRITTEN:
         return None
     first, last = names[name]
     words = f"{module}.{name}" if name else module
     return ReleasedName(words, releases[first], releases[last], last == len(releases) - 1)
+
+
+WRITTEN: Final = frozenset({"_version", "commit_id"})
+"""Modules that the building of a release writes, so that a checkout which is not built lacks them."""
 
 
 @cache

@@ -8,7 +8,7 @@ from service.startup_log.complaints import is_complaint, reports_failure
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, message_above, raised_by_source
-from service.startup_log.known_words import known_words
+from service.startup_log.known_words import known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
     Failure,
@@ -32,7 +32,7 @@ from service.startup_log.origins import (
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, WRAPPERS
 from service.startup_log.sentences import reasons, sentences
-from service.startup_log.symptoms import Described, cause_of_words, described
+from service.startup_log.symptoms import HANG, Described, cause_of_words, described, says_hang
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.whole_messages import END_OF_TITLE, MAX_MESSAGE
 
@@ -43,6 +43,12 @@ BEFORE_THE_ENGINE: Final = frozenset(
     {"install_failed", "image_not_pulled", "pod_not_scheduled", "container_not_created", "unit_not_started"}
 )
 """Causes that a title names and that the calls of a running engine contradict."""
+ENDED: Final = frozenset(
+    {"ray_actor_died", "engine_died_serving", "process_killed", "process_crashed", "bus_error"}
+)
+"""Causes that say that a process ended, which one that hangs does not."""
+HANGING: Final = frozenset({HANG, "ranks_hang_in_exchange"})
+"""Causes that say that a process hangs."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
 MOST_OF_TITLE: Final = 8
@@ -77,6 +83,28 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
     title = words.line <= next((line.number for line in lines if line.text), 0)
     title = title and not (words.cause.weak or words.cause.name in BEFORE_THE_ENGINE)
     return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
+
+
+def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure with whether the engine hangs, as a person says.
+
+    A process that hangs raises nothing: what a log under such a title reports as an error, without an
+    exception, did not end it.
+    """
+    if found is None or found.type or found.cut or found.cause is None or found.cause.name in ENDED:
+        return found
+    if not says_hang(sentences(lines)):
+        return replace(found, hangs=found.paraphrased and found.cause.name in HANGING)
+    title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
+    logged = next(line for line in lines if line.number == found.line)
+    if found.paraphrased and logged.level and title is not None:
+        line = title.sentence.line
+        return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
+    if found.paraphrased or found.cause.name in HANGING:
+        return replace(found, hangs=True)
+    if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
+        return found
+    return replace(_as_described(title), hangs=True)
 
 
 def with_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure:
@@ -150,7 +178,7 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
         line, cause = lines[at], _PROSE[which][0]
         if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    found = described(sentences(lines))
+    found = described(sentences(lines), died=shows_death(lines))
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)
@@ -197,7 +225,11 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     """
     at = last_frame(lines)
     texts = ["" if line.level in QUIET else line.text for line in lines]
-    wrapper = next((lines[each] for each, _ in lines_containing(texts, WRAPPERS)), None)
+    wrappers = [lines[each] for each, _ in lines_containing(texts, WRAPPERS)]
+    # The statement that raises one has its words too.
+    wrapper = next(
+        (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)
+    )
     quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
     warned = next((each for each in quiet if each.cause.warned), None)
     if warned is not None and (complains or at is not None or wrapper is not None):

@@ -67,6 +67,14 @@ _REASON: Final = re.compile(
     r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) "
 )
 """What shows that a sentence says why something failed."""
+_NAMED_MODEL: Final = re.compile(
+    r"(?<![\w./-])(?:[\w.-]{1,60}/)?(?=[\w.-]{0,80}\d[bB](?![a-zA-Z]))[A-Za-z][\w.]{0,40}(?:-[\w.]{1,40}){1,12}"
+)
+"""The name of a model that states its size: `Qwen/Qwen3-30B-A3B-GPTQ-Int4`."""
+_FORMAT: Final = re.compile(
+    r"(?i)[-_](?:awq|gptq|int4|int8|fp8|fp4|nvfp4|mxfp4|mxfp8|w4a16|w8a8|w8a16|w4a8|bnb|4bit|8bit|marlin|autoround|"
+    r"quantized|dynamic|gguf|exl2)(?![a-z0-9])"
+)
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
 
@@ -103,7 +111,14 @@ def _with_values(lines: Sequence[LogLine]) -> set[int]:
         lines[at].number
         for at, which in _messages().pairs(texts)
         if any(True for _ in TEMPLATES[which].find(texts[at]))
+        and (lines[at].origin or lines[at].level or not _tells(texts[at], TEMPLATES[which].start))
     }
+
+
+def _tells(text: str, message: str) -> bool:
+    """Whether a person's sentence goes before a message of the engine that it quotes."""
+    before = text[: text.find(message)].split()
+    return len(before) >= LEAST_WORDS and all(_TYPED.fullmatch(word) for word in before[-LEAST_WORDS:])
 
 
 def plain_words(text: str) -> str:
@@ -111,6 +126,14 @@ def plain_words(text: str) -> str:
     text = _LINK.sub(" ", text) if "://" in text else text
     words = (word.strip(".'") for word in _WORD.findall(text.casefold()))
     return f" {' '.join(filter(None, words))} "
+
+
+def without_formats(text: str) -> str:
+    """Return a text whose names of models lack the words of their quantization.
+
+    They say which checkpoint it is, and mostly not what failed.
+    """
+    return _NAMED_MODEL.sub(lambda found: _FORMAT.sub("", found[0]), text) if "-" in text else text
 
 
 def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:

@@ -1,13 +1,30 @@
 """Tells whether an engine had started, from a piece of a log that does not hold its start."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import is_of_request
-from service.startup_log.phrases import SERVED, SERVING_CALLS
+from service.startup_log.phrases import PRINTED, SERVED, SERVING_CALLS
 from service.startup_log.tracebacks import frame_of
 
+_PRINTED: Final = re.compile(r"[A-Z]\w{1,60}(?:Error|Exception)\(")
+_AT_REQUESTS: Final = re.compile(
+    r"(?i)\b(?:crash\w*|dies|died|fails?|failed|errors?|hangs?|stuck|killed|exception)\b[^.]{0,40}"
+    r"\b(?:when|while|after|upon|on|once|as soon as)\b[^.]{0,30}"
+    r"\b(?:send(?:ing)?|sent|process(?:ing)?|handl(?:e|ing)|receiv(?:e|es|ing)|first|second|many|"
+    r"concurrent|\d+) "
+    r"(?:\w+ ){0,3}requests?\b|"
+    r"\b(?:as soon as|when|once|after) (?:i|we|you|it) (?:send|sent|receives?|process(?:es)?) "
+    r"[^.]{0,40}\brequests?\b[^.]{0,30}"
+    r"\b(?:crash\w*|dies|died|fails?|failed|hangs?)\b|"
+    r"\b(?:crash\w*|dies|died|fails?|failed|hard-resets?|resets?|reboots?|killed)\b[^.]{0,40}"
+    r"\b(?:during|while) [^.]{0,40}\b(?:prefill|decode|benchmark)\b|"
+    r"\u53d1\u9001[^\u3002]{0,30}\u8bf7\u6c42[^\u3002]{0,8}(?:\u5d29\u6e83|\u62a5\u9519|\u5931\u8d25|\u6302)"
+)
+"""What a person says of an engine that starts and fails at a request."""
+_OF_WORK: Final = ("equest", "\u8bf7\u6c42", "during ", "while ")
 UNSTARTED: Final = frozenset({"loading", "profiling"})
 """Milestones after which messages of requests are those of another run."""
 
@@ -16,9 +33,21 @@ def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
     """Whether the lines show requests of an engine, or a call that only an engine makes which has started."""
     if milestone not in UNSTARTED and any(words in line.text for line in lines for words in SERVED):
         return True
-    if any(line.level == "ERROR" and is_of_request(line) for line in lines):
+    if any(line.level == "ERROR" and (is_of_request(line) or _is_printed(line)) for line in lines):
+        return True
+    if milestone not in UNSTARTED and any(_is_at_request(line) for line in lines):
         return True
     return any(_is_serving_call(line) for line in lines)
+
+
+def _is_at_request(line: LogLine) -> bool:
+    said = line.origin is None and not line.level and any(each in line.text for each in _OF_WORK)
+    return said and _AT_REQUESTS.search(line.text) is not None
+
+
+def _is_printed(line: LogLine) -> bool:
+    """Whether a line is an exception in Python's own form, of a file that prints one only then."""
+    return line.origin is not None and line.origin[0] in PRINTED and _PRINTED.match(line.text) is not None
 
 
 def _is_serving_call(line: LogLine) -> bool:

@@ -33,6 +33,8 @@ _SHELL: Final = re.compile(
     rf"\bvllm serve\b(?!{SENTENCE})"
 )
 _PLAIN_PROMPT: Final = re.compile(r"\s{0,8}(?:> |\$ )")
+_MARKS: Final = re.compile(r"^\s{0,8}`{1,3}|`{1,3}\s{0,8}$")
+"""Marks of code around a command on one line."""
 _CLOSING: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -110,4 +112,4 @@ def _commands(lines: Sequence[str]) -> Iterator[Sequence[str]]:
         end = at + 1
         while end < len(lines) and end - at < MAX_LINES and lines[end - 1].rstrip().endswith("\\"):
             end += 1
-        yield [_PLAIN_PROMPT.sub("", each, count=1) for each in lines[at:end]]
+        yield [_PLAIN_PROMPT.sub("", _MARKS.sub("", each), count=1) for each in lines[at:end]]

@@ -13,8 +13,11 @@ from service.startup_log.logged_failure import Failure
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
 from service.startup_log.served import had_started
 from service.startup_log.templates import lines_containing
+from service.startup_log.tracebacks import HEADER, frame_of
 
 SERVING: Final = MILESTONES[-1].name
+CAME_UP: Final = frozenset({"cache", "capture", SERVING})
+"""Milestones of a start that is past the refusals of the engine; earlier failures are not its own."""
 MAX_STARTS: Final = 64
 """Starts of a log that are kept apart; of more, the last ones."""
 MOST_OF_HEADING: Final = 300
@@ -83,7 +86,8 @@ def _is_said_alone(failure: Failure | None) -> bool:
 def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | None:
     """Return a start whose failure the lines before the first banner only quote; ``None`` for another one.
 
-    Where the log below a title does not show the failure that the title names, it is cut off before it.
+    Where the log below a title, or below nothing but a person's words, does not show the failure that they
+    name, it is cut off before it.
     """
     if before.begun or before.milestone or before.failure is None:
         return None
@@ -93,10 +97,16 @@ def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | Non
     if start.failure is not None:
         same = before.failure.cause is not None and before.failure.cause == start.failure.cause
         return start if same else None
-    title = next((line for line in before.lines if line.text), None)
-    if title is None or title.number != before.failure.line or title.level or title.origin or title.time:
-        return None
+    if start.milestone in CAME_UP or not all(map(_is_of_person, before.lines)):
+        title = next((line for line in before.lines if line.text), None)
+        if title is None or title.number != before.failure.line or not _is_of_person(title):
+            return None
     return replace(start, failure=replace(before.failure, serving=start.milestone == SERVING))
+
+
+def _is_of_person(line: LogLine) -> bool:
+    """Whether a line has nothing that a log puts before a message, and is no line of a traceback."""
+    return not (line.level or line.origin or line.time or HEADER in line.text) and frame_of(line) is None
 
 
 def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:

@@ -1,10 +1,11 @@
 """Reads what stands around a log: the output of collect_env and nvidia-smi, image tags, a person's words."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from service.startup_log.given_settings import given_settings
 from service.startup_log.lines import LogLine
 
 _RELEASES: Final = (
@@ -19,6 +20,22 @@ _RELEASES: Final = (
             r"(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})"
         ),
     ),
+    # "vLLM (version: 0.6.2)", "vllm docker v0.11.2"; "version 0.6.2 of vLLM"; a folder, vllm-0.10.0/ or
+    # vllm0.10/.
+    (
+        "vllm",
+        re.compile(
+            r"(?i)\bvllm[\s`*(,:]{1,4}(?:(?:the|latest|stable|published|official|nightly|docker|image|container|"
+            r"build|installed|package|version|release|v|is|was|in|at|on|with|tag)[\s`*(:=]{1,4}){0,5}"
+            r"v?([01]\.\d{1,3}\.\d[\w.+]{0,60})"
+        ),
+    ),
+    ("vllm", re.compile(r"(?i)\bvllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)")),
+    (
+        "vllm",
+        re.compile(r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[\w+]{0,40}) (?:of|from) \W?vllm\b"),
+    ),
+    ("vllm", re.compile(r"(?i)(?:^|[^a-z])vllm[-_]?v?([01]\.\d{1,3}(?:\.\d[\w+]{0,40})?)(?=[/\\])")),
 )
 """Patterns of a release, the surest first, each with lower-case words that its lines contain."""
 _GPU_LINES: Final = (
@@ -31,15 +48,26 @@ _GPU_LINES: Final = (
 _GPU_WORDS: Final = ("GPU ", "|", "different devices", "Your device", "on NVIDIA")
 _TOTAL: Final = re.compile(r"MiB\s{0,4}/\s{0,4}(\d{3,7})MiB")
 _MENTIONED: Final = re.compile(
-    r"\b(?:(?:RTX|GTX)[ -]?(?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla [A-Z]\d{1,3}|"
-    r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|GB10|GB[23]00|GH200)(?![\w.])"
+    r"(?:\b|(?<=\d[xX]))(?:(?:RTX|GTX)[ -]?(?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla "
+    r"[A-Z]\d{1,3}|"
+    r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|[PM][14]0{1,2}(?= GPU|s?\b)|"
+    r"GB10|GB[23]00|GH200)(?=s?(?!\w|\.\w))"
 )
+"""A card as people write it, in the plural too."""
 _BARE: Final = re.compile(
     r"(?:^|\b(?:on|with|an?|my|our|single|dual|two|four|[1248] ?x|nvidia|geforce) )"
     r"([345]0[6-9]0(?: ?(?:Ti|ti|SUPER|super|D))?)s?(?=$|[ ,;.)/])(?! (?:tokens|requests|ms|MiB|MB|port)\b)",
     re.IGNORECASE,
 )
 """A card of which a person writes only the number."""
+_SERIES: Final = re.compile(r"(?i)\b([2-5]0)(?:[ -]series\b|xx\b(?! ?(?:%|error|status|http)))")
+"""A family of cards, `20-series`; the members differ in memory and not in what they can compute."""
+_CAPABILITIES: Final[Mapping[str, str]] = {"20": "7.5", "30": "8.6", "40": "8.9", "50": "12.0"}
+_CAPABLE: Final = re.compile(
+    r"(?i)\b(?:has|of|with) (?:cuda |compute )?capability (?:sm_?)?(\d{1,2})\.?(\d)\b|"
+    r"\b(?:current|device) capability:? (\d{1,2})\.?(\d)\b"
+)
+"""What the engine, torch and Triton say of the device; what they require stands behind other words."""
 _OF_GB10: Final = re.compile(r"(?i)\bDGX[ -]Spark\b|\bsm_?121a?\b")
 _PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron|npu)\b")
 _OTHER_FILES: Final = {
@@ -47,15 +75,24 @@ _OTHER_FILES: Final = {
     "xpu.py": "xpu",
     "tpu.py": "tpu",
     "cpu.py": "cpu",
+    "cpu_attn.py": "cpu",
     "cpu_worker.py": "cpu",
     "cpu_model_runner.py": "cpu",
     "xpu_worker.py": "xpu",
     "xpu_model_runner.py": "xpu",
     "tpu_worker.py": "tpu",
     "neuron_worker.py": "neuron",
+    "hpu_worker.py": "hpu",
+    "hpu_model_runner.py": "hpu",
 }
+_CALL_OF_OTHER: Final = re.compile(
+    r'File "[^"]{0,400}/vllm/[^"]{0,200}/((?:cpu|xpu|tpu|neuron|hpu)_(?:worker|model_runner|attn)\.py)"'
+)
+"""A call of a file that only one platform uses."""
 _OTHER_WORDS: Final = (
     ("HIP out of memory", "rocm"),
+    ("vllm-openai-rocm", "rocm"),
+    ("rocm/vllm", "rocm"),
     ("XPU out of memory", "xpu"),
     ("tpu_model_runner.py", "tpu"),
     ("HSA_STATUS_ERROR", "rocm"),
@@ -90,6 +127,10 @@ class Surroundings:
     """GPUs that a person names, such as ``RTX 3090``."""
     platform: str | None
     """`cuda`, `rocm`, `cpu`, `xpu`, `tpu`; ``None`` if the text does not say."""
+    capability: str | None = None
+    """Compute capability of the GPU, as the text says it or by the family that it names."""
+    given: tuple[str, ...] = ()
+    """Variables that the text sets, as ``NAME=value``, and flags that did not help, as they are written."""
 
 
 NOTHING: Final = Surroundings(None, (), None, (), None)
@@ -106,17 +147,35 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         total_mib=None if total is None else int(total[1]),
         mentioned=_unique(_mentions(lines)),
         platform=_platform(lines),
+        capability=next(_capabilities(lines), None),
+        given=given_settings(lines),
     )
+
+
+NEAR: Final = 80
+"""Characters around a release that say whether it works."""
+_WORKS: Final = re.compile(
+    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:works?|worked|fine|downgrad\w{0,4}|upgrad\w{0,4} from)(?: "
+    r"[^.,;]{0,60})?$"
+)
+_LEFT: Final = re.compile(r"(?i)[^.]{0,20}\bbut (?:after|since) (?:upgrad|updat)")
 
 
 def _release(lines: Sequence[LogLine]) -> str | None:
     candidates = [line.text for line in lines if line.origin is None and "vllm" in line.text.lower()]
     for words, pattern in _RELEASES:
         for text in candidates:
-            match = pattern.search(text) if words in text.lower() else None
+            found = pattern.finditer(text) if words in text.lower() else ()
+            match = next((each for each in found if not _works(text, each)), None)
             if match is not None:
                 return match[1].rstrip(".")
     return None
+
+
+def _works(text: str, release: re.Match[str]) -> bool:
+    """Whether a person says that something works with a release, which is not the one that failed."""
+    before, after = text[max(0, release.start() - NEAR) : release.start()], text[release.end() :][:NEAR]
+    return _WORKS.search(before) is not None or _LEFT.match(after) is not None
 
 
 def _gpus(lines: Sequence[LogLine]) -> Iterator[str]:
@@ -129,10 +188,23 @@ def _gpus(lines: Sequence[LogLine]) -> Iterator[str]:
 def _mentions(lines: Sequence[LogLine]) -> Iterator[str]:
     for line in lines:
         if line.origin is None and not line.text.startswith("File "):
-            yield from (match[0] for match in _MENTIONED.finditer(line.text))
+            for match in _MENTIONED.finditer(line.text):
+                # Of a card whose name ends in S the plural looks like another card.
+                plural = line.text[match.end() : match.end() + 1] == "s"
+                yield from (match[0], f"{match[0]}S") if plural else (match[0],)
             yield from (f"RTX {match[1]}" for match in _BARE.finditer(line.text))
             if _OF_GB10.search(line.text):
                 yield "GB10"
+
+
+def _capabilities(lines: Sequence[LogLine]) -> Iterator[str]:
+    """Yield the compute capabilities that a text names: in messages, then by families of cards."""
+    for line in lines:
+        if "apability" in line.text and (match := _CAPABLE.search(line.text)) is not None:
+            yield f"{match[1] or match[3]}.{match[2] or match[4]}"
+    for line in lines:
+        if "0" in line.text and line.origin is None and (match := _SERIES.search(line.text)) is not None:
+            yield _CAPABILITIES[match[1]]
 
 
 def _platform(lines: Sequence[LogLine]) -> str | None:
@@ -143,6 +215,8 @@ def _platform(lines: Sequence[LogLine]) -> str | None:
     for line in lines:
         if line.origin is not None and (file := line.origin[0].rpartition("/")[2]) in _OTHER_FILES:
             return _OTHER_FILES[file]
+        if line.text.startswith('File "') and (call := _CALL_OF_OTHER.match(line.text)) is not None:
+            return _OTHER_FILES[call[1]]
         for words, platform in _OTHER_WORDS:
             if words in line.text:
                 return platform

@@ -8,12 +8,14 @@ from typing import Final
 
 from service.bundled_toml import read_toml
 from service.startup_log.phrases import CAUSES, FailureCause
-from service.startup_log.sentences import LONGEST, Sentence, plain_words
+from service.startup_log.sentences import LONGEST, Sentence, plain_words, without_formats
 
 ANY_LETTERS: Final = "*"
 OR: Final = "|"
 FAMILY: Final = "@"
 FORM: Final = "~"
+HANG: Final = "worker_hangs"
+"""The cause of a symptom that says only that nothing goes on."""
 LEAST_WORDS: Final = 3
 """Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
@@ -75,6 +77,11 @@ class Symptom:
             return False
         return self.is_in_words(_DENIES.sub(" ", sentence.words))
 
+    def is_in_unformatted(self, sentence: Sentence) -> bool:
+        """Whether a sentence has it without the words of quantization in names of models."""
+        words = without_formats(sentence.text)
+        return words == sentence.text or self.is_in_words(_DENIES.sub(" ", plain_words(words)))
+
     def is_in_words(self, words: str) -> bool:
         """Whether a text's plain words have it."""
         return all(each.is_in(words) for each in self.says) and not self.unless.is_in(words)
@@ -89,10 +96,13 @@ class Described:
     general: bool
 
 
-def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Described | None:
+def described(
+    found: Sequence[Sentence], *, titles_only: bool = False, died: bool = False
+) -> Described | None:
     """Return what sentences describe: a reason in the title, else in another one, else only what happened.
 
-    Beside the log of a start, sentences without a title that complains are those of a script.
+    Beside the log of a start, sentences without a title that complains are those of a script. Where the
+    text shows that the engine ``died``, no cause counts with which it goes on.
     """
     if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
         return None
@@ -100,12 +110,19 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
     wishes = any(_WISHES.search(each.words) for each in found[:2]) and not any(
         "bug" in each.tags for each in found[:1]
     )
-    for general in (False, True):
+    for general, in_names in ((False, False), (True, False), (False, True)):
         if general and wishes:
             continue
         for sentence in troubled:
             symptom = next(
-                (each for each in _vocabulary().symptoms if each.general is general and each.is_in(sentence)),
+                (
+                    each
+                    for each in _vocabulary().symptoms
+                    if each.general is general
+                    and not (died and each.cause.of_request)
+                    and each.is_in(sentence)
+                    and (in_names or each.is_in_unformatted(sentence))
+                ),
                 None,
             )
             if symptom is not None:
@@ -123,6 +140,18 @@ def described(found: Sequence[Sentence], *, titles_only: bool = False) -> Descri
     if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
         title = None
     return None if title is None or titles_only else Described(title, None, general=True)
+
+
+def says_hang(found: Sequence[Sentence]) -> bool:
+    """Whether a person says that the engine hangs, in the title or, where that names no failure, below it."""
+    vocabulary = _vocabulary()
+    hang = next(each for each in vocabulary.symptoms if each.general and each.cause.name == HANG)
+    title = next((each for each in found if each.title), None)
+    if title is not None and hang.is_in(title):
+        return True
+    if title is not None and vocabulary.fails.is_in(_DENIES.sub(" ", title.words)):
+        return False
+    return any(hang.is_in(each) for each in found if _is_of_failure(each))
 
 
 def cause_of_words(message: str) -> FailureCause | None:
@@ -160,6 +189,7 @@ class _Vocabulary:
     symptoms: tuple[Symptom, ...]
     complaint: WordGroup
     trouble: WordGroup
+    fails: WordGroup
 
 
 @cache
@@ -191,4 +221,6 @@ def _vocabulary() -> _Vocabulary:
         )
         for each in table["symptom"]
     )
-    return _Vocabulary(tuple(symptoms), group(families["complaint"]), group(families["trouble"]))
+    return _Vocabulary(
+        tuple(symptoms), group(families["complaint"]), group(families["trouble"]), group("@fails|@crash")
+    )

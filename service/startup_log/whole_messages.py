@@ -1,10 +1,12 @@
 """Finds the whole of a message that a line holds in part."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
+from service.startup_log.tracebacks import HEADER, frame_of
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -26,6 +28,20 @@ def position_of_whole(root: KnownWords, same: Sequence[KnownWords], lines: Seque
 def full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
     """Return the message of an exception, with the lines below one that only heads it."""
     if _HEADING not in message and not message.endswith(":"):
-        return message[:MAX_MESSAGE]
-    below = [line.text for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
-    return " ".join([message, *below])[:MAX_MESSAGE]
+        return f"{message}{_rest(message, lines, at)}"[:MAX_MESSAGE]
+    below = takewhile(_goes_on, (line for line in lines[at + 1 : at + 1 + _BELOW] if line.text))
+    return " ".join([message, *(line.text for line in below)])[:MAX_MESSAGE]
+
+
+def _rest(message: str, lines: Sequence[LogLine], at: int) -> str:
+    """Return the end of a message that a person wrapped: a line that begins small."""
+    if not message[-1:].isalnum() or lines[at].level or at + 1 >= len(lines):
+        return ""
+    below = lines[at + 1]
+    begins = below.text[:1].islower() and not (below.level or below.origin or below.time)
+    return f" {below.text}" if begins and _goes_on(below) else ""
+
+
+def _goes_on(line: LogLine) -> bool:
+    """Whether a line can belong to the message above it: the next traceback does not."""
+    return HEADER not in line.text and frame_of(line) is None

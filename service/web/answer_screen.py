@@ -6,8 +6,9 @@ from typing import Final
 
 from markupsafe import Markup
 
+from service.advisor.lever import Lever
 from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_types import Candidate, GpuPlan, Lever, Plan
+from service.advisor.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.refusal import Fix, Refusal
 from service.advisor.verdict import Verdict
 from service.application.text.commands import COMMANDS

@@ -3,7 +3,8 @@
 from dataclasses import fields
 from typing import Final
 
-from service.advisor.plan_types import Candidate, Lever
+from service.advisor.lever import Lever
+from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Fix
 from service.application.schemas.plan_parameters import PLACES
 from service.engines.flags import ServeFlags
@@ -55,6 +56,8 @@ def lever_question(question: PageQuestion, candidate: Candidate, lever: Lever, g
     start = start_question(question, candidate, gpu)
     if lever.checkpoint is not None:
         return start.changed(model=lever.checkpoint)
+    if lever.layout:
+        return start.changed(**dict(lever.layout))
     if lever.flag is not None:
         return start.changed(**{lever.flag: lever.value})
     if lever.version is not None:

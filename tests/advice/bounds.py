@@ -53,7 +53,7 @@ class Board:
     @property
     def classified(self) -> int:
         """Commands that are read to their end, every flag in one of the three lists."""
-        return sum(not each.command.unknown for each in self.judged)
+        return sum(not each.command.unknown and not each.command.faults for each in self.judged)
 
     @property
     def plannable(self) -> list[Judged]:

@@ -29,6 +29,8 @@ class Command:
     """Those of the flags not modelled that can make it take less memory."""
     reading: CommandReading | None = None
     """The command as the service reads it."""
+    faults: tuple[str, ...] = ()
+    """Values that this release refuses, in the engine's words."""
 
     def doubts(self, plan: GpuPlan) -> tuple[str, ...]:
         """Return why the service calls a start of the command uncertain, which was planned without them."""
@@ -43,9 +45,10 @@ class Command:
             flags.serve,
             tuple(flag.name for flag in flags.no_effect),
             tuple(flag.name for flag in flags.not_modelled),
-            (*(error.spelling for error in reading.unknown), *reading.faults),
+            tuple(error.spelling for error in reading.unknown),
             tuple(flag.name for flag in flags.not_modelled if flag.may_allow_start),
             reading,
+            tuple(reading.faults),
         )
 
 

@@ -120,7 +120,7 @@ def judge(row: Row, service: Service, wrong: Mapping[str, str]) -> Judged:
     judgement, cause, words = found
     if judgement is Judgement.FALSE_REFUSAL and row["id"] in wrong:
         judgement, cause = Judgement.RECIPE_WRONG, wrong[row["id"]]
-    planned = found_fault is None and not command.unknown
+    planned = found_fault is None and not command.unknown and not command.faults
     return Judged(row, command, judgement, cause, words, left_out, config, planned, doubts)
 
 

@@ -12,6 +12,7 @@ from tests.advice.bounds import (
 from tests.advice.judging import Judgement
 from tests.advice.report import figures
 from tests.advice.wrong import read_wrong
+from tests.launch_command.test_rows import AHEAD
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +55,7 @@ def test_no_other_16_bit_cache_is_recommended(board: Board) -> None:
 
 def test_every_flag_is_sorted(board: Board) -> None:
     assert board.unknown_flags == ()
+    assert {each.row["id"] for each in board.judged if each.command.faults} <= AHEAD
 
 
 def test_every_excuse_is_needed(board: Board) -> None:

@@ -1,5 +1,6 @@
 """Several engines on one GPU, against the engine's own check: free memory is at least the requested share."""
 
+import re
 from math import ceil
 
 from hypothesis import HealthCheck, given, settings
@@ -135,3 +136,19 @@ def test_a_given_cache_is_held_as_given() -> None:
     assert engine.candidate.memory is not None
     weights = engine.candidate.memory.weights.bytes
     assert weights + 4 * GIB < engine.held.bytes < weights + 6 * GIB
+
+
+def test_shares_are_offered_where_two_engines_ask_for_more_than_one_gpu() -> None:
+    """Two default shares of 0.92 need 184 % of the GPU; the shares offered are at most the whole of it."""
+    found = shared(start(0.92), start(0.92))
+    (remedy,) = [each for each in found.warnings if each.startswith("Fix:")]
+    shares = [float(each) for each in re.findall(r"0\.\d+", remedy)]
+
+    assert verdicts(found) == [Verdict.STARTS, Verdict.REFUSED]
+    assert len(shares) == 2
+    assert sum(shares) < 1
+    assert verdicts(shared(*(start(share) for share in shares))) == [Verdict.STARTS, Verdict.STARTS]
+
+
+def test_no_shares_are_offered_where_all_engines_start() -> None:
+    assert not shared(start(0.45), start(0.45)).remedy

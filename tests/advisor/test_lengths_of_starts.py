@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from service.advisor.lever import Lever
 from service.advisor.plan import plan
-from service.advisor.plan_types import Candidate, Lever
+from service.advisor.plan_types import Candidate
 from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.units import GIB

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from service.advisor.lever import Lever
+from service.advisor.lever_costs import LeverCost
 from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, Lever
+from service.advisor.plan_types import Candidate
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
 from tests.advisor.questions import (
+    DEEPSEEK,
     GEMMA,
     LLAMA,
     QWEN,
@@ -38,6 +41,8 @@ def test_every_lever_is_the_difference_of_two_plans(seed: int) -> None:
         return
     assert plan.levers
     for lever in plan.levers:
+        if lever.layout:
+            continue  # its figures are those of all ranks together: below
         changed, to = plan.recommended.flags, lever.version or version
         if lever.flag is not None:
             one: dict[str, Any] = {lever.flag: lever.value}
@@ -47,6 +52,32 @@ def test_every_lever_is_the_difference_of_two_plans(seed: int) -> None:
         before = ask(model, version, plan.recommended.flags, gpu=gpu, workload=workload)
         assert effect(lever) == difference(before, after), lever.change
         assert lever.cost
+
+
+def test_data_parallel_attention_holds_the_cache_of_every_rank() -> None:
+    """Tensor parallel ranks of MLA store one cache eight times; eight replicas of attention store eight."""
+    flags = ServeFlags(kv_cache_dtype="auto", tensor_parallel_size=8, max_model_len=32_768)
+    plan = ask_all(DEEPSEEK, flags=flags, gpu="h200-sxm-141gb", with_levers=True)
+    assert plan.recommended is not None
+    lever = next(each for each in plan.levers if each.layout)
+    spread: dict[str, Any] = dict(lever.layout)
+    after = ask(DEEPSEEK, flags=replace(flags, **spread), gpu="h200-sxm-141gb")
+    assert after.gpus == plan.recommended.gpus
+    assert after.kv_cache is not None
+    assert plan.recommended.kv_cache is not None
+    assert lever.tokens == 8 * after.kv_cache.tokens - plan.recommended.kv_cache.tokens
+    assert lever.command == after.command
+    assert not any(each.layout for each in ask_all(LLAMA, flags=flags, with_levers=True).levers)
+
+
+@pytest.mark.parametrize(("gpu", "unpacks"), [("h200-sxm-141gb", True), ("b200-180gb", False)])
+def test_fp4_weights_cost_speed_where_there_are_no_fp4_units(gpu: str, *, unpacks: bool) -> None:
+    """Tensor cores multiply FP4 from compute capability 10.0 on; below, vLLM warns of weight-only Marlin."""
+    siblings = ("nvidia/Llama-3.1-8B-NVFP4",)
+    plan = ask_all(LLAMA, gpu=gpu, siblings=siblings, with_levers=True)
+    lever = next(each for each in plan.levers if each.checkpoint == siblings[0])
+    assert (LeverCost.SPEED in lever.costs) is unpacks
+    assert lever.command.startswith(f"vllm serve {siblings[0]}")
 
 
 def effect(lever: Lever) -> tuple[float | None, ...]:

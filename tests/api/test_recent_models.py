@@ -22,6 +22,9 @@ class Counted(ModelSource):
         self.asked = 0
         self.changes: dict[str, object] = {}
 
+    def local(self, model_id: str) -> FetchedConfig | None:
+        return self._source.local(model_id)
+
     @property
     def is_shared(self) -> bool:
         return self._is_shared

@@ -154,7 +154,7 @@ def test_free_memory_is_that_of_the_start_that_failed() -> None:
                 "subprocess.CalledProcessError: Command '['/x/bin/ptxas', '--gpu-name=sm_120', 'a.ptx']' "
                 "returned non-zero exit status 255."
             ),
-            "toolchain_missing",
+            "cuda_compiler_too_old",
         ),
         ("RuntimeError: Cannot find ptxas", "toolchain_missing"),
         ("[1/11] :/usr/local/cuda/bin/nvcc --generate-dependencies-with-compile", "cuda_home_wrong"),

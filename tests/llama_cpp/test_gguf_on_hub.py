@@ -192,13 +192,16 @@ async def test_a_header_is_kept_and_a_slow_one_given_up() -> None:
         await hub.client(limits=TransferLimits(total_seconds=0.5)).gguf(GgufName(MODEL))
 
 
-@pytest.mark.parametrize("model", [MODEL, f"{MODEL}:Q4_0"])
-def test_other_engines_say_which_engine_plans_it(model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [(MODEL, f"name one, as {MODEL}:Q4_K_M"), (f"{MODEL}:Q4_0", "--engine llama.cpp")],
+)
+def test_other_engines_say_how_it_is_planned(model: str, words: str) -> None:
     with asking(hub_of(x__Q4_0=header(GEMMA4))) as client:
         for members in ({}, {"engine": {"name": "sglang"}}, {"engines": ["vllm", "llama.cpp"]}):
             reply = client.post("/plan", json={"model": model, "gpus": ["t4-16gb"], **members})
             assert reply.status_code in {404, 422}
-            assert "llama.cpp alone" in reply.json()["detail"]
+            assert words in reply.json()["detail"]
 
 
 def test_a_repository_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def ending(text: str) -> Diagnosis:
         ),
         ("nvcc fatal   : Unknown option '--compress-mode=size'", "compiler_refuses_its_command"),
         ('[Bug]: compilation stops with "Unknown option --abc"', "compiler_refuses_its_command"),
-        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "toolchain_missing"),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "cuda_compiler_too_old"),
         ("/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found", "toolchain_missing"),
         # gcc 13, its own message
         ("gcc: error: unrecognized command-line option '-march=abc'", "compiler_refuses_its_command"),
@@ -86,7 +86,7 @@ def ending(text: str) -> Diagnosis:
         # Ray 2, _private/memory_monitor.py; MiaAI-Lab/GLM-5.3-Flash-NVFP4-Dual-DGX-Spark#2
         ("ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node", "out_of_host_memory"),
         # vLLM 0.10.2 to 0.33.0, v1/attention/backends/flash_attn.py; vllm-project/vllm#22331
-        ("AssertionError: Sinks are only supported in FlashAttention 3 (4090)", "no_attention_backend"),
+        ("AssertionError: Sinks are only supported in FlashAttention 3", "attention_sinks_not_supported"),
         # kserve/kserve#3946: the form of TORCH_INTERNAL_ASSERT, c10/util/Exception.h, in a sentence
         (
             'It fails: `r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":844`',

@@ -48,7 +48,7 @@ def test_what_is_no_error_of_cuda_has_no_cause(line: str) -> None:
         # vllm-project/vllm#32895
         ("torch.AcceleratorError: HIP error: no kernel image is available", "kernels_not_for_this_amd_gpu"),
         # NCCL, misc/cudawrap.cc, beside what the device reports
-        ("NCCL WARN Cuda failure 2 'out of memory'", "out_of_memory"),
+        ("NCCL WARN Cuda failure 2 'out of memory'", "nccl_out_of_memory"),
         ("NCCL WARN Cuda failure 1 'invalid argument'", "nccl"),
         ("RuntimeError: Triton Error [CUDA]: device kernel image is invalid", "no_kernels_for_this_gpu"),
         ("MPS client failed to connect to the MPS control daemon or the MPS server", "mps_not_usable"),

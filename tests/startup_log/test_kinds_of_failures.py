@@ -167,7 +167,7 @@ RAISED = [
             " while creating shared memory segment /dev/shm/nccl-8Zt2Vx, error: No space left on "
             "device (28)"
         ),
-        "no_space_left",
+        "shared_memory_full",
     ),
     # flash-attention 2, csrc/flash_attn/flash_api.cpp
     (

@@ -47,7 +47,7 @@ def test_a_model_type_is_known() -> None:
         # vllm-project/vllm#34607: a fault of EAGLE-3 in 0.15.1.
         (
             "AttributeError: 'EagleProposer' object has no attribute 'positions'",
-            "spec_or_feature_unsupported",
+            "speculation_not_supported",
         ),
         # A plugin that reads a field which its release of the engine does not have.
         ("AttributeError: 'VllmConfig' object has no attribute 'abc'", "call_not_known"),
@@ -84,7 +84,7 @@ def test_python_s_own_words_count_in_a_title_too_if_the_engine_has_the_class() -
 
     assert known is not None
     assert known.cause is not None
-    assert known.cause.name == "spec_or_feature_unsupported"
+    assert known.cause.name == "speculation_not_supported"
     assert unknown is None
 
 

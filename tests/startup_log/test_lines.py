@@ -31,6 +31,10 @@ from service.startup_log.lines import (
             ("backends.py", 459),
         ),
         ("(APIServer pid=1) ValueError: no", "ValueError: no", None),
+        # rsyslog writes control characters as numbers; CloudWatch exports times, and fields of CSV.
+        ("1756144011375,#033[1;36m(VllmWorker pid=96)#033[0;0m ValueError: no#015", "ValueError: no", None),
+        ('1756144011375,"  File ""/x/a.py"", line 5, in main#015"', 'File "/x/a.py", line 5, in main', None),
+        ("Aug 17 18:42:18 host vllm[8052]: (APIServer pid=8052) ValueError: no", "ValueError: no", None),
         ("2026-11-21T15:48:15Z plain", "2026-11-21T15:48:15Z plain", None),
         ("\x1b[1;36m(APIServer pid=1)\x1b[0;0m INFO:     Started", "INFO:     Started", None),
     ],

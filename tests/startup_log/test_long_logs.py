@@ -1,6 +1,10 @@
 """Logs of any length and encoding, and logs that are still being written."""
 
+import bz2
+import gzip
+import lzma
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -84,3 +88,13 @@ def test_a_start_without_a_failure_asks_for_no_explanation() -> None:
     watcher = LogWatcher()
     assert [step.milestone for step in watcher.feed(READY)] == ["serving"]
     assert not watcher.failing
+
+
+@pytest.mark.parametrize(
+    ("pack", "program"), [(gzip.compress, "gzip"), (lzma.compress, "xz"), (bz2.compress, "bzip2")]
+)
+def test_what_another_program_compressed_is_no_text(pack: Callable[[bytes], bytes], program: str) -> None:
+    packed = pack(b"ERROR 10-02 09:14:22 [core.py:843] ValueError: no\n" * 400)
+    log = read_log(condense([packed[at : at + 50] for at in range(0, len(packed), 50)]))
+    assert log.packed == program
+    assert log.failure is None

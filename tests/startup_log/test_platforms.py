@@ -328,7 +328,7 @@ def test_nvidia_s_dynamo_is_no_compiler() -> None:
         # microsoft/WSL#12467: NCCL's own reason
         (
             "RuntimeError: NCCL error: unhandled\nError while creating shared memory segment /dev/shm/nccl",
-            "no_space_left",
+            "shared_memory_full",
         ),
         # vllm-project/vllm#36835
         ("# It drops 12.1f, only builds sm_120, not sm_121 on DGX Spark", "no_kernels_for_this_gpu"),

@@ -26,8 +26,8 @@ TITLES = [
     ("prefix cache hit rate is always 0%", "cache_not_reused"),
     ("Host memory leak: RSS grows over hours with images", "memory_grows"),
     # The hub, names and flags.
-    ("Cannot download meta-llama/Llama-3.1-8B-Instruct, I get 401 though logged in", "hub_unavailable"),
-    ("huggingface 403 forbidden when pulling a gated model inside docker", "hub_unavailable"),
+    ("Cannot download meta-llama/Llama-3.1-8B-Instruct, I get 401", "hub_access_not_granted"),
+    ("huggingface 403 forbidden when pulling a gated model inside docker", "hub_access_not_granted"),
     ("Port 8000 is already in use when I restart the server", "address_in_use"),
     ("Can't use tensor parallel size 3 for a model with 32 heads", "heads_do_not_divide"),
     ("vllm does not recognize model type gemma9", "unknown_architecture"),
@@ -44,8 +44,8 @@ TITLES = [
         "quantization_blocks_do_not_divide",
     ),
     # Features of a class: vllm-project/vllm#45455, #33685 and #22424.
-    ("Pipeline parallelism is not supported for MiniMax-M3", "spec_or_feature_unsupported"),
-    ("[Bug]: AbcForCausalLM does not support pipeline parallelism", "spec_or_feature_unsupported"),
+    ("Pipeline parallelism is not supported for MiniMax-M3", "pipeline_not_supported"),
+    ("[Bug]: AbcForCausalLM does not support pipeline parallelism", "pipeline_not_supported"),
     # vllm-project/vllm#40677, #55509, #29049 and #10643.
     ("FLASHINFER fails for Gemma 4, its head_size is not supported", "no_attention_backend"),
     ("OOM error when loading LoRA adapters", "out_of_memory"),
@@ -54,7 +54,7 @@ TITLES = [
     ("**NVFP4-quantized** MoE models (llm-compressor) fail to initialize", "quantization_not_supported"),
     ("BF16 and INT8 dtype mismatch when a quantized model runs", "tensors_do_not_fit"),
     ("kv cache fp8 crash on sm<89", "fp8_cache_on_old_gpu"),
-    ("all-minilm fails to load without --runner pooling", "spec_or_feature_unsupported"),
+    ("all-minilm fails to load without --runner pooling", "pooling_not_supported"),
     # vllm-project/vllm#46480, #21713, #34016 and #19139; vllm-project/llm-compressor#996.
     ("draft crashes with AssertionError in unify_kv_cache_spec_page_size", "page_sizes_differ"),
     ("it throws miss some weight, but the model has no such weights", "weights_do_not_fit_the_class"),

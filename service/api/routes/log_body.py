@@ -78,4 +78,4 @@ async def _read(request: Request) -> CondensedLog:
         condenser.feed(decoder.decode(piece))
         left -= len(piece)
     condenser.feed(decoder.finish())
-    return condenser.finish(cut=left < 0)
+    return condenser.finish(cut=left < 0, packed=decoder.packed)

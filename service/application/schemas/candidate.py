@@ -209,6 +209,7 @@ class LeverAnswer(Output):
         "config where that is bundled, else from the layout that its name stands for; null where the change "
         "is not a checkpoint"
     )
+    command: str = Field(description="The command with the change")
     verdict: Verdict = Field(description="Whether the changed start starts, and whether that is certain")
     tokens: int = Field(
         description="Tokens of the cache, changed minus recommended, as logged: releases count them in "

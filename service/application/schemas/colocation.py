@@ -79,7 +79,9 @@ class ColocationAnswer(Output):
     verdict: Verdict = Field(description="Whether all of them start, and whether that is certain")
     gpu: PlannedGpuAnswer = Field(description="The GPU type")
     engines: list[SharedEngineAnswer] = Field(description="The engines in their order")
-    warnings: list[str] = Field(description="What can go wrong between engines, in sentences")
+    warnings: list[str] = Field(
+        description="Shares with which all engines start, where they do not; what can go wrong between them"
+    )
 
     @classmethod
     def of(cls, shared: Colocation) -> Self:

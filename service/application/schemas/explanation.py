@@ -209,6 +209,9 @@ class EndingAnswer(Output):
         "empty where none follow"
     )
     serving: bool = Field(description="Whether the engine had started and served when it failed")
+    hangs: bool = Field(
+        description="Whether the engine goes on and nothing more happens, since a process does not answer"
+    )
     refused: bool = Field(
         description="Whether the engine runs and refused a request, so that neither its start nor the "
         "engine failed"

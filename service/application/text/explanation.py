@@ -40,6 +40,10 @@ OF_KERNELS_AT_WORK: Final = frozenset(
     {"illegal_memory_access", "device_side_assert", "gpu_fault", "cuda_error", "collective_timed_out"}
 )
 """Causes that a start and a running engine have alike: a piece of a log does not tell which failed."""
+OF_OFFER: Final = {"unknown_argument": "from the releases' arguments"}
+"""Where offers come from that the figures of a log do not show, by the cause."""
+DIED: Final = "engine_died_serving"
+"""The cause of which a text says only that the engine ended."""
 OF_THE_PROGRAM: Final = "program_fault"
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
@@ -95,10 +99,17 @@ def headline(explanation: Explanation) -> str:
         return _without_failure(explanation)
     cause = (ending.cause or "a cause that is not known").replace("_", " ")
     if ending.basis is CauseBasis.PARAPHRASED:
-        return f"Line {ending.line} describes a failure: {cause}."
+        return f"Line {ending.line} describes a {'hang' if ending.hangs else 'failure'}: {cause}."
+    if ending.hangs:
+        return _of_a_hang(ending, cause)
     if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
         return _of_a_running_engine(ending, cause)
     return _of_a_start(log, ending, cause)
+
+
+def _of_a_hang(ending: Diagnosis, cause: str) -> str:
+    which = "The engine started and hangs" if ending.serving else "The engine hangs"
+    return f"{which} where the log ends, on line {ending.line}: {cause}."
 
 
 def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
@@ -108,6 +119,8 @@ def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
     if log.waits is not None and log.waits.line == ending.line:
         return f"The start waits where the log ends, on line {ending.line}: {cause}."
     if ending.cause in OF_KERNELS_AT_WORK and not (log.milestone or log.flags_logged or log.release):
+        return f"The engine failed on line {ending.line}: {cause}."
+    if ending.cause == DIED and ending.start is None:
         return f"The engine failed on line {ending.line}: {cause}."
     after = f" after '{ending.reached}'" if ending.reached else ""
     return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
@@ -124,7 +137,7 @@ def _of_a_running_engine(ending: Diagnosis, cause: str) -> str:
 def _without_failure(explanation: Explanation) -> str:
     log = explanation.log
     if not understood(explanation):
-        return f"Nothing in this text was understood: no line of it is one of vLLM's log. {PASTE}"
+        return _nothing(log)
     if not log.milestone and (log.measured or log.served_cache):
         return "The text holds measurements of a running engine."
     if log.milestone == "serving":
@@ -134,6 +147,12 @@ def _without_failure(explanation: Explanation) -> str:
     if log.ended_on is not None and not log.milestone:
         return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
     return _unfinished(log)
+
+
+def _nothing(log: StartupLog) -> str:
+    if log.packed:
+        return f"This is no text, but what {log.packed} made of one: unpack it, and give the log itself."
+    return f"Nothing in this text was understood: no line of it is one of vLLM's log. {PASTE}"
 
 
 def _unfinished(log: StartupLog) -> str:
@@ -260,7 +279,7 @@ def _to_do(ending: Diagnosis) -> Iterator[str]:
         yield f"Do (planned): {change_words(fix)}"
     if not ending.fixes:
         for offer in ending.offers:
-            yield f"Do (from the log): {offer}"
+            yield f"Do ({OF_OFFER.get(ending.cause or '', 'from the log')}): {offer}"
     if ending.remedy:
         yield f"{'In general' if ending.fixes or ending.offers else 'Do'}: {ending.remedy}"
 

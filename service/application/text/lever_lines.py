@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from service.advisor.lever import Lever
 from service.advisor.lever_costs import LIMITS_OF_LEVERS
-from service.advisor.plan_types import Candidate, Lever
+from service.advisor.plan_types import Candidate
 from service.advisor.verdict import Verdict
 from service.application.text.layout import folded
 from service.application.text.words import indented, verdict_words

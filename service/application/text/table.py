@@ -291,6 +291,7 @@ def _merged(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
         dtype = canonical(each.resolved_kv_cache_dtype or each.kv_cache_dtype)
         tokens = None if each.kv_cache is None else each.kv_cache.tokens
         sizes = (each.tensor_parallel_size, each.pipeline_parallel_size, each.flags.data_parallel_size)
-        key = (dtype, each.verdict, *sizes, each.block_size, tokens, each.attention_backends)
+        layout = (*sizes, each.enable_expert_parallel, each.block_size, each.attention_backends)
+        key = (dtype, each.verdict, *layout, tokens)
         alike.setdefault(key, []).append(each)
     return list(alike.values())

@@ -1,14 +1,12 @@
-"""Vision encoders that merge squares of patches by two projections: Qwen-VL, Kimi and variants."""
+"""Vision encoders that merge squares of patches by two projections: Qwen-VL and variants."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 from typing import Any, Final
 
 from service.architecture.config import Config
 from service.architecture.encoders import audio
 from service.architecture.encoders.media import (
-    IMAGE_CHANNELS,
     QWEN3_VIDEO_TOKENS,
     patch_elements,
     patched_media,
@@ -124,40 +122,6 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
             frame_elements=fixed * width + deep * 2 * merged,
             deep_features=deep,
             media=patched_media(vision, width, outputs * (1 + deep), QWEN3_VIDEO_TOKENS),
-        ),
-    )
-
-
-def moonvit(config: Config) -> tuple[Tower, ...]:
-    """Read the tower and projector of Kimi K2.5 (vLLM 0.24.0, MoonViT3dPretrainedModel)."""
-    vision = config.section("vision_config")
-    if vision is None:
-        return ()
-    text = config.section("text_config") or config
-    width, inner = vision.integer("vt_hidden_size"), vision.integer("vt_intermediate_size")
-    kernel = vision.counts("merge_kernel_size")[:2] or (2, 2)
-    merged = width * max(1, prod(kernel))
-    positions = vision.integer("init_pos_emb_height", default=64) * vision.integer(
-        "init_pos_emb_width", default=64
-    )
-    patch = IMAGE_CHANNELS * vision.integer("patch_size", default=14) ** 2
-    hidden = vision.integer("text_hidden_size", default=text.integer("hidden_size"))
-    return (
-        Tower(
-            name="vision_tower",
-            depth=vision.layers("vt_num_hidden_layers"),
-            layers="encoder.blocks",
-            block=(
-                *attention_projections(("wqkv", "wo"), width, bias=True, output_bias=True),
-                *feed_forward_projections(("mlp.fc0", "mlp.fc1"), width, inner, gated=False, bias=True),
-            ),
-            block_elements=4 * width,
-            frame=(
-                Projection("mm_projector.linear_1", merged, (merged,), Split.REPLICATED, bias=True),
-                Projection("mm_projector.linear_2", merged, (hidden,), Split.REPLICATED, bias=True),
-            ),
-            frame_elements=(patch + 1 + positions + 2 + 2) * width,
-            quantizable=False,
         ),
     )
 

@@ -191,8 +191,8 @@ def intern_vl(config: Config) -> tuple[Tower, ...]:
             depth=vision.layers("num_hidden_layers"),
             layers="encoder.layer",
             block=(
-                Projection("mlp.fc1", width, (inner,), Split.COLUMN, bias=True),
-                Projection("mlp.fc2", inner, (width,), Split.ROW, bias=True),
+                Projection("mlp.fc1", width, (inner,), Split.COLUMN, bias=True, quantizable=False),
+                Projection("mlp.fc2", inner, (width,), Split.ROW, bias=True, quantizable=False),
             ),
             block_elements=attention + norms,
             frame=(),

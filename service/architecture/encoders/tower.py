@@ -51,6 +51,8 @@ class Tower:
     """Whether the engine passes the quantization to the tower."""
     sound: bool = False
     """It encodes sound, not images and videos."""
+    heads: int = 1
+    """Ranks that do not divide them have it in full each; 1 where the engine has no such rule."""
     deep_features: int = 0
     """Inner layers whose features the decoder reads too; each has a buffer for the tokens of one step."""
     media: PatchedMedia | None = None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.encoders import merged_patches
+from service.architecture.encoders import moon_patches
 from service.architecture.layers.attention import Attention, AttentionWeights
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
 from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
@@ -252,7 +252,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "PanguUltraMoEForCausalLM": Family(_pangu, tied=False),
     "SarvamMLAForCausalLM": Family(_sarvam, tied=False),
     "KimiK25ForConditionalGeneration": Family(
-        _deepseek, tied=False, multimodal=True, towers=merged_patches.moonvit
+        _deepseek, tied=False, multimodal=True, towers=moon_patches.kimi_k25
     ),
     "LongcatFlashForCausalLM": Family(_longcat, tied=False, attentions_per_layer=2),
     "LongcatFlashNgramForCausalLM": Family(_longcat, tied=False, attentions_per_layer=2, ends=_longcat_ends),

@@ -10,6 +10,7 @@ from service.architecture.encoders import (
     conformer,
     downsampled_patches,
     merged_patches,
+    moon_patches,
     pooled_patches,
     projected_patches,
 )
@@ -23,7 +24,7 @@ _QWEN2: Final = Wrapper("Qwen2ForCausalLM")
 _QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER, towers=merged_patches.qwen2_5_omni)
 _QWEN3: Final = Wrapper("Qwen3ForCausalLM")
 _QWEN3_THINKER: Final = Wrapper("Qwen3ForCausalLM", _THINKER)
-_KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=merged_patches.moonvit)
+_KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=moon_patches.moonvit)
 
 
 def _minicpm_v_text(text: Config) -> str:
@@ -168,7 +169,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "KananaVForConditionalGeneration": _LLAMA,
     "KeyeForConditionalGeneration": _QWEN3,
     "KeyeVL1_5ForConditionalGeneration": _QWEN3,
-    "KimiK3ForConditionalGeneration": Wrapper("KimiLinearForCausalLM", model_type="kimi_linear"),
+    "KimiK3ForConditionalGeneration": Wrapper(
+        "KimiLinearForCausalLM", model_type="kimi_linear", towers=moon_patches.kimi_k3
+    ),
     "KimiVLForConditionalGeneration": _KIMI_VL,
     "Lfm2VlForConditionalGeneration": Wrapper(
         model_type="lfm2", splits_media_heads=True, towers=projected_patches.lfm2

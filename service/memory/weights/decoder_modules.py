@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Self, assert_never
+from typing import Final, Self, assert_never
 
 from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
 from service.architecture.layers.compressed_attention import CompressedAttention
@@ -10,8 +10,14 @@ from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward,
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.mla import MultiHeadLatentAttention
-from service.architecture.layers.recurrence import LinearAttention, Recurrence, ShortConvolution
+from service.architecture.layers.recurrence import (
+    GatedDeltaNet,
+    LinearAttention,
+    Recurrence,
+    ShortConvolution,
+)
 from service.architecture.layers.sparse_indexers import RegionIndexer
+from service.architecture.quantization import Quantization
 from service.engines.rules.specs import SpecRules
 from service.memory.weights.compressed_modules import compressed_modules
 from service.memory.weights.mla_modules import indexer_modules, mla_modules
@@ -30,6 +36,8 @@ from service.units import round_up
 FLOAT32_BYTES = 4
 INT32_BYTES = 4
 PARTS_OF_QKV = ("q_proj", "k_proj", "v_proj")
+INTERLEAVED_GATES: Final = "Qwen3NextForCausalLM"
+"""The class whose gates are always split: vLLM 0.22.0 to 0.33.0, qwen3_next.py gqa_interleaved_layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class Built:
     """Ranks share the first matrix of every feed-forward network."""
     shared_expert_block: int = 1
     """Elements of a shared expert's width that are on one rank together."""
+    whole_state_gates: bool = False
+    """Each rank has the whole matrix of the gates of gated delta nets."""
 
     @classmethod
     def of(
@@ -62,12 +72,11 @@ class Built:
         rules: SpecRules,
         capability: tuple[int, int],
         class_name: str = "",
-        block: int = 1,
+        quantization: Quantization | None = None,
     ) -> Self:
-        """Return what a release builds of a model class on GPUs of a compute capability.
-
-        ``block`` is the number of outputs that share a scale.
-        """
+        """Return what a release builds of a model class on GPUs of a compute capability."""
+        blocks = () if quantization is None else quantization.block_shape
+        method = "" if quantization is None else quantization.method
         return cls(
             shared_projections=layout.shared_cache_projections,
             fused_indexer_keys=layout.fused_indexer_keys,
@@ -77,7 +86,8 @@ class Built:
             quantized_short_convolutions=layout.quantized_short_convolutions,
             quantized_routers=class_name in layout.quantized_routers,
             split_gates=layout.split_modern_gates,
-            shared_expert_block=block if class_name in layout.padded_shared_experts else 1,
+            shared_expert_block=blocks[0] if blocks and class_name in layout.padded_shared_experts else 1,
+            whole_state_gates=method in layout.whole_state_gates and class_name != INTERLEAVED_GATES,
         )
 
 
@@ -140,14 +150,19 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
             return compressed_modules(mixer, hidden, name, shards)
         case NoAttention():
             return iter(())
-        case ShortConvolution() if not built.quantized_short_convolutions:
-            return map(_unquantized, recurrent_modules(mixer, hidden, name, shards))
         case _:
-            return recurrent_modules(mixer, hidden, name, shards)
+            return (_as_built(each, mixer, built) for each in recurrent_modules(mixer, hidden, name, shards))
 
 
-def _unquantized(module: Module) -> Module:
-    return replace(module, quantizable=False) if isinstance(module, Linear) else module
+def _as_built(module: Module, mixer: Recurrence, built: Built) -> Module:
+    """Return a module of a recurrent layer as the release builds it."""
+    match mixer:
+        case ShortConvolution() if isinstance(module, Linear) and not built.quantized_short_convolutions:
+            return replace(module, quantizable=False)
+        case GatedDeltaNet() if isinstance(module, Linear) and built.whole_state_gates:
+            gates = (mixer.num_value_heads,) * 2
+            return replace(module, outputs=gates) if module.name.endswith(".in_proj_ba") else module
+    return module
 
 
 def _of_heads(mixer: Attention, hidden: int, name: str, shards: Shards, built: Built) -> Modules:

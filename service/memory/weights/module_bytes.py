@@ -12,7 +12,7 @@ from service.architecture.weight_schemes import (
     WeightFormat,
     WeightScheme,
 )
-from service.memory.weights.module_names import ModuleNames, bare, module_names
+from service.memory.weights.module_names import PREFIXES, ModuleNames, bare, module_names
 from service.memory.weights.modules import (
     Experts,
     Linear,
@@ -28,6 +28,7 @@ from service.memory.weights.quantized import (
     runs_on_marlin,
     weight_only_experts,
 )
+from service.memory.weights.spellings import LAYERS, USUAL, Spelling, spelled
 from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import round_up
 
@@ -65,6 +66,8 @@ class ModuleBytes:
     compute_capability: tuple[int, int]
     maps_parts: bool = True
     """The model's class says of which projections a fused one is made, so lists may name these."""
+    spelling: Spelling = USUAL
+    """What the model's class calls its modules."""
 
     @property
     def by_name(self) -> bool:
@@ -222,17 +225,21 @@ class ModuleBytes:
             return None
         if quantization.by_modelopt and any(part in name for part in _LEFT_BY_MODELOPT):
             return None
-        names = tuple(_spellings(name, parts if self.maps_parts else ()))
-        if any(map(self._ignored, names)):
+        if self.spelling.leaves(name):
+            return None
+        decoder = name.startswith(LAYERS)
+        prefixes = (self.spelling.prefixes or PREFIXES) if decoder else PREFIXES
+        names = tuple(_spellings(*spelled(self.spelling, name, parts if self.maps_parts else ())))
+        if any(self._ignored(each, prefixes) for each in names):
             return None
         for targets, scheme in self._groups:
-            if targets is None or any(map(targets.__contains__, names)):
+            if targets is None or any(targets.has(each, prefixes) for each in names):
                 return scheme if scheme is not None and self._builds(scheme) else None
         return None
 
     @cached_property
-    def _ignored(self) -> Callable[[str], bool]:
-        return (lambda _: False) if self.quantization is None else _ignores(self.quantization)
+    def _ignored(self) -> Callable[[str, tuple[str, ...]], bool]:
+        return (lambda _, __: False) if self.quantization is None else _ignores(self.quantization)
 
     @cached_property
     def _groups(self) -> tuple[tuple[ModuleNames | None, WeightScheme | None], ...]:
@@ -254,18 +261,18 @@ def _with_order(scheme: WeightScheme) -> WeightScheme:
     return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
 
 
-def _ignores(quantization: Quantization) -> Callable[[str], bool]:
-    """Return whether a checkpoint leaves a module of some name unquantized.
+def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], bool]:
+    """Return whether a checkpoint leaves a module of some name unquantized, after any of some prefixes.
 
     Source: vLLM 0.19.0 to 0.33.0, is_layer_skipped of AWQ's configs (``match_mode="substring"``) and
     ModelOptQuantConfigBase.is_layer_excluded; 0.24.0, is_layer_skipped_bnb.
     """
     ignored = module_names(quantization.ignored)
     if quantization.method in _AWQ or quantization.by_modelopt:
-        return lambda name: name in ignored or ignored.occurs_in(name)
+        return lambda name, prefixes: ignored.has(name, prefixes) or ignored.occurs_in(name, prefixes)
     if quantization.method == "bitsandbytes":
-        return lambda name: name in ignored or ignored.within(name)
-    return ignored.__contains__
+        return lambda name, _: name in ignored or ignored.within(name)
+    return ignored.has
 
 
 def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:

@@ -95,28 +95,35 @@ class ModuleNames:
         )
 
     def __contains__(self, name: str) -> bool:
-        return _is_among(self, name)
+        return _is_among(self, name, PREFIXES)
 
-    def _matched(self, name: str) -> bool:
-        written = _prefixed(name)
+    def has(self, name: str, prefixes: tuple[str, ...] = PREFIXES) -> bool:
+        """Whether a name matches after one of some prefixes: expressions after the first, its own."""
+        return _is_among(self, name, prefixes)
+
+    def _matched(self, name: str, prefixes: tuple[str, ...]) -> bool:
+        written = _prefixed(name, prefixes)
         if not all(names.texts.isdisjoint(written) for names in self.names):
             return True
-        if _begins(self.beginnings, name) or any(each.occur_in(name) for each in self.parts):
+        inside = name if prefixes == PREFIXES else prefixes[0] + name
+        if _begins(self.beginnings, name, prefixes) or any(each.occur_in(inside) for each in self.parts):
             return True
         if self.globs.begins and self.globs.match(self.globs.after(name)):
             return True
+        if prefixes != PREFIXES:
+            return self.expressions.match(self.expressions.after(inside))
         return bool(self.prefixed) and self.expressions.match(self.expressions.after(name, self.prefixed))
 
     def within(self, name: str) -> bool:
         """Whether a plain entry names a part of the path (bitsandbytes' ``llm_int8_skip_modules``)."""
         return _is_within(self, name)
 
-    def occurs_in(self, name: str) -> bool:
+    def occurs_in(self, name: str, prefixes: tuple[str, ...] = PREFIXES) -> bool:
         """Whether a plain entry occurs anywhere in the name (lists of AWQ and ModelOpt).
 
         An entry that begins with the prefix of a model is the beginning of a name of that model.
         """
-        return _occurs_in(self, name)
+        return _occurs_in(self, name, prefixes)
 
     def _within(self, name: str) -> bool:
         parts = name.split(".")
@@ -126,24 +133,25 @@ class ModuleNames:
         paths += [f"{path}." for path in paths]
         return any(path in names.texts for names in self.names for path in paths)
 
-    def _occurs(self, name: str) -> bool:
-        return _begins(self.names, name) or any(each.occur_in(name) for each in self.names)
+    def _occurs(self, name: str, prefixes: tuple[str, ...]) -> bool:
+        inside = name if prefixes == PREFIXES else prefixes[0] + name
+        return _begins(self.names, name, prefixes) or any(each.occur_in(inside) for each in self.names)
 
 
-def _begins(several: tuple[Fragments, ...], name: str) -> bool:
+def _begins(several: tuple[Fragments, ...], name: str, prefixes: tuple[str, ...]) -> bool:
     """Whether a string, less the prefix of a model, is the beginning of a name."""
     for fragments in several:
         head = "" if fragments.form.escaped else fragments.form.head
-        for written, prefix in zip(_prefixed(name), cycle(PREFIXES), strict=False):
+        for written, prefix in zip(_prefixed(name, prefixes), cycle(prefixes), strict=False):
             if written.startswith(head) and fragments.begin(written, len(prefix)):
                 return True
     return False
 
 
 @lru_cache(maxsize=1 << 14)
-def _prefixed(name: str) -> tuple[str, ...]:
+def _prefixed(name: str, prefixes: tuple[str, ...]) -> tuple[str, ...]:
     """Return a name as entries may have it, after each prefix that a model may have."""
-    return tuple(prefix + each for each in _written(name) for prefix in PREFIXES)
+    return tuple(prefix + each for each in _written(name) for prefix in prefixes)
 
 
 def _written(name: str) -> tuple[str, ...]:
@@ -174,8 +182,8 @@ def _together(patterns: Sequence[str], read: Callable[[str], tuple[Run, ...]]) -
 # Each number of GPUs and each release looks up the same modules again.
 @LONG_LISTS.emptied
 @lru_cache(maxsize=1 << 15)
-def _is_among(names: ModuleNames, name: str) -> bool:
-    return names._matched(name)  # noqa: SLF001 - its own cache
+def _is_among(names: ModuleNames, name: str, prefixes: tuple[str, ...]) -> bool:
+    return names._matched(name, prefixes)  # noqa: SLF001 - its own cache
 
 
 @LONG_LISTS.emptied
@@ -186,8 +194,8 @@ def _is_within(names: ModuleNames, name: str) -> bool:
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=1 << 15)
-def _occurs_in(names: ModuleNames, name: str) -> bool:
-    return names._occurs(name)  # noqa: SLF001 - its own cache
+def _occurs_in(names: ModuleNames, name: str, prefixes: tuple[str, ...]) -> bool:
+    return names._occurs(name, prefixes)  # noqa: SLF001 - its own cache
 
 
 def module_names(entries: tuple[str, ...]) -> ModuleNames:

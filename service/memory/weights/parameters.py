@@ -20,7 +20,7 @@ from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
 from service.memory.weights.decoder_modules import Built, layer_modules, routed_experts
 from service.memory.weights.end_modules import end_modules
-from service.memory.weights.module_bytes import ModuleBytes
+from service.memory.weights.module_bytes import COMPRESSED_TENSORS, ModuleBytes
 from service.memory.weights.modules import (
     Linear,
     Module,
@@ -29,6 +29,7 @@ from service.memory.weights.modules import (
     Shards,
 )
 from service.memory.weights.quantized import FLOAT32, HALF
+from service.memory.weights.spellings import spelling_of
 from service.memory.weights.tower_modules import built_towers, tower_modules
 from service.memory.weights.weight_layout import StageLayout, WeightLayout, weight_layout_at
 from service.units import round_up
@@ -193,14 +194,18 @@ def _rules(
         deployment.element_bytes(architecture),
         deployment.compute_capability,
         architecture.class_name not in layout.decoder.unmapped_classes,
+        spelling_of(
+            architecture.class_name,
+            release,
+            by_transformers=architecture.class_name in layout.stages.transformers_classes,
+        ),
     )
-    quantization = architecture.quantization
     built = Built.of(
         layout.decoder,
         rules_for(release).specs,
         deployment.compute_capability,
         architecture.class_name,
-        quantization.block_shape[0] if quantization is not None and quantization.block_shape else 1,
+        architecture.quantization,
     )
     return sizes, built
 
@@ -219,12 +224,14 @@ def _after_layers(
     if deployment.language_model_only or (layers.start > 0 and not layout.stages.towers_on_every_stage):
         return
     shards = Shards() if deployment.whole_encoders else deployment.shards
+    quantization = architecture.quantization
+    compressed = quantization is not None and quantization.method == COMPRESSED_TENSORS
     for tower in built_towers(architecture, layout.towers, deployment.media):
         yield from tower_modules(
             tower,
             shards,
             sharded_positions=layout.stages.sharded_positions,
-            quantizable=architecture.class_name not in layout.towers.unquantized,
+            quantizable=layout.towers.quantizes(architecture.class_name, compressed_tensors=compressed),
         )
 
 

@@ -46,6 +46,8 @@ def tower_modules(
     passes the checkpoint's quantization to its towers.
     """
     quantizable = quantizable and tower.quantizable
+    if tower.heads > 1 and tower.heads % shards.tensor_parallel_size:
+        shards = Shards()
     for index in range(tower.depth):
         prefix = f"{tower.name}.{tower.layers}.{index}."
         for projection in tower.block:

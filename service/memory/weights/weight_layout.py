@@ -34,6 +34,8 @@ class DecoderLayout:
 
     quantized_short_convolutions: bool
     """The projections of short convolutions (LFM2) are quantized; if not, they are built unquantized."""
+    whole_state_gates: frozenset[str]
+    """Methods of which each rank has the whole matrix of the gates of gated delta nets."""
     split_modern_gates: bool
     """The first matrix of ModernBERT's feed-forward networks is split over the ranks."""
     quantized_routers: frozenset[str]
@@ -130,6 +132,13 @@ class TowerLayout:
     """Classes whose images and videos are one modality, ``vision_chunk``."""
     unquantized: frozenset[str]
     """Classes whose encoders are never quantized."""
+    left_by_compressed_tensors: frozenset[str]
+    """Classes whose encoders compressed-tensors leaves unquantized."""
+
+    def quantizes(self, class_name: str, *, compressed_tensors: bool) -> bool:
+        """Whether a class passes a checkpoint's quantization to its encoders."""
+        left = self.left_by_compressed_tensors if compressed_tensors else frozenset[str]()
+        return class_name not in self.unquantized | left
 
 
 @dataclass(frozen=True, slots=True)
