@@ -21,10 +21,20 @@ OF_KERNELS: Final = frozenset(
             "cuda_library_failed",
             "triton_compile",
         ),
+        *("kernel_tile_too_large", "flash_attention_not_usable"),
         *("flashinfer_kernel_failed", "no_kernels_for_this_gpu", "device_side_assert", "compile_failed"),
         *("graph_capture_not_permitted", "graph_capture_failed", "tensors_do_not_fit", "engine_fault"),
         *("autotuning_failed", "rocm_fault", "kernels_not_for_this_amd_gpu", "build_does_not_match"),
         *("deep_gemm_without_kernels", "feature_not_supported"),
+    }
+)
+
+COMPILED: Final = "compiled"
+"""Stands for the causes below, which any kernel can have that is compiled at the start."""
+OF_COMPILED: Final = frozenset(
+    {
+        *("toolchain_missing", "cuda_compiler_too_old", "cuda_headers_missing", "linker_finds_no_cuda"),
+        *("host_compiler_too_new", "flashinfer_without_gpu_of_its_own"),
     }
 )
 
@@ -67,13 +77,16 @@ def _version(release: str | None) -> Version | None:
         return None
 
 
+_GROUPS: Final[Mapping[str, frozenset[str]]] = {KERNEL: OF_KERNELS, COMPILED: OF_COMPILED}
+
+
 def _advice(table: Mapping[str, Any]) -> Advice:
-    known = {cause.name for cause in CAUSES} | {KERNEL}
+    known = {cause.name for cause in CAUSES} | {KERNEL, COMPILED}
     if unknown := sorted({*table["causes"]} - known):
         raise ValueError(f"advice.toml: unknown causes: {unknown}")
     return Advice(
         tuple(table["files"]),
-        frozenset(table["causes"]) | (OF_KERNELS if KERNEL in table["causes"] else frozenset()),
+        frozenset(table["causes"]).union(*(_GROUPS.get(name, ()) for name in table["causes"])),
         tuple(sorted((Version(since), words) for since, words in table["remedy"].items())),
         table.get("unless", ""),
         frozenset(table.get("not_after", ())),

@@ -48,6 +48,15 @@ def test_a_cause_that_no_kernel_has_gets_no_advice() -> None:
     assert said("illegal_memory_access", ()) == ""
 
 
+def test_what_is_compiled_for_flashinfer_can_be_left_out() -> None:
+    # envs.py has the variable since 0.5.5
+    sampling = (Frame("site-packages/flashinfer/jit/sampling.py", "gen_sampling_module"),)
+
+    assert "VLLM_USE_FLASHINFER_SAMPLER=0" in said("cuda_compiler_too_old", sampling)
+    assert "--attention-backend" in said("cuda_headers_missing", FLASHINFER)
+    assert said("gpu_too_old_for_triton", COMPILED) == ""
+
+
 def log_of(above: str, frame: str) -> str:
     return (
         f"INFO 01-01 10:00:00 [core.py:1] {above}\n"

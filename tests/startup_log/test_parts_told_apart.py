@@ -75,6 +75,10 @@ EXCEPTIONS = [
         ),
         "model_folder_not_there",
     ),
+    (
+        "huggingface_hub.errors.HFValidationError: Repo id must use alphanumeric chars, '-', '_' or '.'.",
+        "repository_name_not_allowed",
+    ),
     ("huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: R)", "model_not_found"),
     ("huggingface_hub.errors.GatedRepoError: 403 Client Error. (Request ID: R)", "hub_access_not_granted"),
     # urllib3 2 around OpenSSL's words; vllm-project/vllm#12673
@@ -215,6 +219,10 @@ TOGETHER = [
 ]
 
 HANGS = [
+    # Dynamo, storage/kv.rs and engines/vllm/worker.rs: apache/beam#36966, ai-dynamo/dynamo#349
+    ("BuildError(Unable to create lease. Check etcd server status at http://h:2379", "companion_not_reached"),
+    ("Failed to import python 'vllm' module. Are we running in the correct venv?", "build_does_not_match"),
+    ("CUDA Invalid Argument Error while the model loads", "cuda_call_refused"),
     # vllm-project/vllm#12292 and #8087, in words of one's own
     ("vLLM hangs at pynccl.py with two GPUs", "ranks_hang_in_exchange"),
     ("It never starts with --tensor-parallel-size 2, it is stuck", "ranks_hang_in_exchange"),
