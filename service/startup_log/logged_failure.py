@@ -89,7 +89,8 @@ def of_known(
     exception, line = raised.get(shown), lines[shown]
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
-        words = line.text.strip("` ")[:MAX_MESSAGE]
+        words = line.text.strip("` ")
+        words = full_message(words, lines, shown) if words.endswith(":") else words[:MAX_MESSAGE]
         shown_type = class_in(root.cause.type, words)
         return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
     message = _message(exception, lines)
