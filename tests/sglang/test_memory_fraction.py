@@ -38,7 +38,8 @@ L4, L40S, H100, H200, B200 = 23034, 46068, 81559, 143771, 183359
 def test_the_fraction_of_a_release(release: str, gpu_mib: int, ranks: int, reserve: float) -> None:
     fraction = automatic_fraction(QWEN3_8B, gpu_mib, SglangArgs(tp_size=ranks), RELEASES.named(release)[1])
     expected = pytest.approx((gpu_mib - reserve) / gpu_mib, abs=0.0005)
-    assert (fraction.middle, fraction.low, fraction.high) == (expected, expected, expected)
+    assert fraction.low == fraction.middle == fraction.high
+    assert fraction.middle == expected
     assert fraction.basis is Basis.COMPUTED
 
 
