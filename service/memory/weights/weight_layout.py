@@ -58,6 +58,8 @@ class QuantizedLayout:
     """Layers that a mixed ModelOpt checkpoint stores in W4A16_NVFP4 are quantized."""
     mixed_mxfp8: bool
     """Layers that a mixed ModelOpt checkpoint stores in MXFP8 are quantized."""
+    names_every_layer: bool
+    """A linear layer that no group of compressed-tensors is for, and no list leaves, is refused."""
     checkpoint_names: bool
     """Lists of compressed-tensors name the projections of experts as the model's checkpoints do."""
     quantized_output: bool
