@@ -56,6 +56,8 @@ class Failure:
     hidden: str = ""
     """Class of the true error, whose own message was lost when the engine raised it again."""
 
+    answers: bool = False
+    """The server answered later requests, if only that they failed."""
     hangs: bool = False
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
 

@@ -82,7 +82,7 @@ def test_images_and_files_show_the_platform() -> None:
 
 
 def test_a_command_in_a_sentence_ends_at_its_mark() -> None:
-    # numtide/nixpkgs thread on vllm 0.10.0
+    # vLLM 0.10.0, a package of Nix
     log = read_log("Got some error testing `./result/bin/vllm serve Qwen/Qwen2.5-1.5B-Instruct`:\n")
     assert log.model == "Qwen/Qwen2.5-1.5B-Instruct"
 

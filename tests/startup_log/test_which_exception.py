@@ -168,3 +168,21 @@ def test_a_command_of_many_flags_is_no_description() -> None:
     flags = '--tensor-parallel-size 2 --max-model-len 10000 --speculative-config \'{"method": "mtp"}\''
     failure = read_log(f"I ran: vllm serve a/b-8B-FP8 {flags} and got an error").failure
     assert failure is None or failure.cause is None
+
+
+def test_a_server_that_answers_below_a_failure_has_not_ended() -> None:
+    # vLLM 0.10.0 on a CPU without the package: each completion answers 500.
+    failed = (
+        '  File "/x/vllm/v1/attention/backends/cpu_attn.py", line 587, in forward\n'
+        "ModuleNotFoundError: No module named 'intel_extension_for_pytorch'\n"
+        'INFO:     127.0.0.1:51088 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error\n'
+    )
+    goes_on = read_log(failed).failure
+    assert goes_on is not None
+    assert goes_on.serving
+    assert goes_on.answers
+    died = read_log(
+        f"{failed}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+    ).failure
+    assert died is not None
+    assert not died.answers
