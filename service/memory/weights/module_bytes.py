@@ -206,7 +206,8 @@ class ModuleBytes:
             return replace(scheme, channel_scales=self.layout.w4a8_channel_scales)
         if not self.layout.activation_order_indices:
             return scheme
-        return _with_order(scheme)
+        named = scheme.named_order and self.layout.repeated_named_orders
+        return _with_order(scheme, repeated=scheme.activation_order or named)
 
     def _expert_scheme(self, experts: Experts) -> WeightScheme | None:
         quantization, parts = self.quantization, experts.parts
@@ -283,8 +284,8 @@ class ModuleBytes:
 
 
 @lru_cache(maxsize=256)
-def _with_order(scheme: WeightScheme) -> WeightScheme:
-    return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
+def _with_order(scheme: WeightScheme, *, repeated: bool) -> WeightScheme:
+    return replace(scheme, activation_order=True, repeated_scales=repeated)
 
 
 def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], bool]:
