@@ -139,8 +139,7 @@ def test_without_media_the_compiled_code_reads_the_embedding(media: MediaChoices
 
     embedding, forward = 262_208 * 5376 * 2, 8192 * 2 * (2 * 5376 + 3 * 21_504)
     timed = embedding + 20 * MIB
-    # Two copies at most, of which one stays while the forward pass runs.
-    assert copy.high == (timed - forward - 100 * MIB + embedding if copied else 0)
+    assert copy.high == (timed - forward - 100 * MIB if copied else 0)
     assert copy.bytes == (timed - forward - 128 * MIB if copied else 0)
     assert copy.low == 0
 
@@ -180,6 +179,14 @@ def test_compiling_peaks_at_a_copy_of_the_embedding() -> None:
     # Four of ten starts of these releases show it.
     older = copy_of("0.22.1", replace(COMPILING, v2_model_runner=False, sequences=8))
     assert older.bytes == pytest.approx(0.4 * (1_089_994_752 + 20 * MIB - 262_144_000 - 128 * MIB), abs=1)
+
+
+def test_in_0_27_a_second_copy_may_stay() -> None:
+    """Qwen2.5-7B on an L4 (0.27.1) leaves 3.70 of 20.28 GiB beside weights of 14.29: two copies of 1.02."""
+    copy, embedding = copy_of("0.27.1", COMPILING), 1_089_994_752
+
+    assert copy.high == copy_of("0.28.0", COMPILING).high + embedding
+    assert copy.bytes < 20.28 * GIB - (14.29 + 3.70) * GIB < copy.high + 0.6 * GIB
 
 
 def test_a_forward_pass_above_the_copy_hides_it() -> None:
