@@ -30,7 +30,7 @@ from service.startup_log.origins import (
     owner_of,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
-from service.startup_log.phrases import CAUSES, WRAPPERS
+from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
 from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import HANG, Described, cause_of_words, described, says_hang
 from service.startup_log.templates import SentenceIndex, lines_containing
@@ -178,7 +178,13 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
         line, cause = lines[at], _PROSE[which][0]
         if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    found = described(sentences(lines), died=shows_death(lines))
+    died, runs = shows_death(lines), any(line.origin is not None for line in lines)
+
+    def counts(cause: FailureCause) -> bool:
+        """Whether the log allows a cause: the engine has not died, and was there to log something."""
+        return not (died and cause.of_request) and not (runs and cause.name in BEFORE_THE_ENGINE)
+
+    found = described(sentences(lines), counts=counts)
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)
