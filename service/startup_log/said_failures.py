@@ -94,7 +94,7 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
     if found is None or found.type or found.cut or found.cause is None or found.cause.name in ENDED:
         return found
     if not says_hang(sentences(lines)):
-        return replace(found, hangs=found.paraphrased and found.cause.name in HANGING)
+        return replace(found, hangs=found.cause.name in HANGING)
     title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     logged = next(line for line in lines if line.number == found.line)
     if found.paraphrased and logged.level and title is not None:

@@ -109,7 +109,7 @@ def headline(explanation: Explanation) -> str:
 
 def _of_a_hang(ending: Diagnosis, cause: str) -> str:
     which = "The engine started and hangs" if ending.serving else "The engine hangs"
-    return f"{which} where the log ends, on line {ending.line}: {cause}."
+    return f"{which}, as line {ending.line} shows: {cause}."
 
 
 def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:

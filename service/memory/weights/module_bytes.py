@@ -144,7 +144,14 @@ class ModuleBytes:
             if scheme.format is WeightFormat.GPTQ:
                 experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
                 scheme = replace(scheme, zero_points_as_scales=self.layout.gptq_zero_points_as_scales)
-        return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+        ordered = self._ordered(scheme)
+        if (
+            scheme.named_order
+            and self.layout.repeated_named_orders
+            and runs_on_marlin(experts, scheme, padded=False)
+        ):
+            ordered = _with_order(scheme, repeated=True)
+        return experts_bytes(experts, ordered, self.element_bytes)
 
     def _base_scheme(self) -> WeightScheme | None:
         """Return GPTQ's scheme of all modules that no pattern of ``dynamic`` names, if there is one.
@@ -206,7 +213,7 @@ class ModuleBytes:
             return replace(scheme, channel_scales=self.layout.w4a8_channel_scales)
         if not self.layout.activation_order_indices:
             return scheme
-        return _with_order(scheme)
+        return _with_order(scheme, repeated=scheme.activation_order)
 
     def _expert_scheme(self, experts: Experts) -> WeightScheme | None:
         quantization, parts = self.quantization, experts.parts
@@ -283,8 +290,8 @@ class ModuleBytes:
 
 
 @lru_cache(maxsize=256)
-def _with_order(scheme: WeightScheme) -> WeightScheme:
-    return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
+def _with_order(scheme: WeightScheme, *, repeated: bool) -> WeightScheme:
+    return replace(scheme, activation_order=True, repeated_scales=repeated)
 
 
 def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], bool]:

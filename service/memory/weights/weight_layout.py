@@ -68,6 +68,8 @@ class QuantizedLayout:
     """Group-quantized experts and GPTQ layers always have indices of the activation order; where a checkpoint
     uses it, layers split by their inputs have the scales of all ranks' inputs.
     """
+    repeated_named_orders: bool
+    """Experts of compressed-tensors have the scales of all ranks' inputs whatever order the config names."""
     w4a8_channel_scales: bool
     """Experts with integers of four bits and activations of eight have a scale for each output too."""
     rounded_w4a8_experts: bool
