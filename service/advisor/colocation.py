@@ -112,7 +112,7 @@ def _in_order(starts: Sequence[SharedStart], plan: PlanOne) -> Colocation:
 def _remedy(starts: Sequence[SharedStart], found: Colocation, plan: PlanOne) -> str:
     """Say with which shares all engines start and stay within the GPU; every offer was planned."""
     engines = found.engines
-    full = {device for device, _, _ in _crowded(engines)}
+    full = {device for device, _, _ in _overfull(engines)}
     failing = (
         each
         for each in engines
@@ -127,7 +127,7 @@ def _remedy(starts: Sequence[SharedStart], found: Colocation, plan: PlanOne) -> 
         given = dict(zip(sharing, shares, strict=True))
         changed = [_with_share(start, given.get(place)) for place, start in enumerate(starts)]
         tried = _in_order(changed, plan)
-        if tried.verdict is Verdict.STARTS and not any(_crowded(tried.engines)):
+        if tried.verdict is Verdict.STARTS and not any(_overfull(tried.engines)):
             named = ", ".join(f"{share} for engine {place + 1}" for place, share in given.items())
             within = ", and stay within the GPU at full load" if full else ""
             return f"Fix: --gpu-memory-utilization {named}: all engines start{within}."
@@ -184,7 +184,7 @@ def _with_share(start: SharedStart, share: float | None) -> SharedStart:
     return replace(start, request=replace(start.request, serve=serve))
 
 
-def _crowded(engines: Sequence[SharedEngine]) -> Iterator[tuple[str, int, int]]:
+def _overfull(engines: Sequence[SharedEngine]) -> Iterator[tuple[str, int, int]]:
     """Yield GPUs that may run out of memory under load: what the engines hold at most, and what there is."""
     for device in dict.fromkeys(each for engine in engines for each in engine.devices):
         held = [engine.held for engine in engines if device in engine.devices and engine.held is not None]
@@ -196,7 +196,7 @@ def _crowded(engines: Sequence[SharedEngine]) -> Iterator[tuple[str, int, int]]:
 
 def _overcommitted(engines: Sequence[SharedEngine]) -> Iterator[str]:
     """Yield which GPUs may run out of memory under load, though every engine starts."""
-    for device, most, total_bytes in _crowded(engines):
+    for device, most, total_bytes in _overfull(engines):
         yield (
             f"GPU {device}: at full load the engines hold up to {gib_text(most)} of "
             f"{gib_text(total_bytes)} GiB, so one of them may run out of memory. A lower "
