@@ -118,3 +118,16 @@ def test_a_command_is_found_in_a_file_as_in_a_text() -> None:
     )
     for log in (text, condense(iter([text.encode()]))):
         assert read_log(log).model == "meta-llama/Llama-3.2-1B-Instruct"
+
+
+def test_a_manifest_whose_end_was_cut_still_names_the_model() -> None:
+    # vllm-project/vllm#14025
+    text = (
+        "        image: vllm/vllm-openai:v0.7.3\n"
+        '        args: [ "--model", "meta-llama/Llama-3.1-8B-Instruct", \n'
+        '                "--gpu-memory-utilization", "0.8", \n'
+        '                "--distributed-executor-backend", "mp",'
+    )
+    log = read_log(f"# [Bug]: it hangs\n\n{text}")
+    assert log.model == "meta-llama/Llama-3.1-8B-Instruct"
+    assert log.flags["gpu_memory_utilization"] == 0.8
