@@ -106,6 +106,8 @@ class StageLayout:
     """The layer between pooling and classifier has the type of the head, not that of the model."""
     tied_when_unset: frozenset[str]
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
+    keeps_own_output: bool
+    """An output layer that the checkpoint brings is kept where it differs from the embedding."""
     transformers_classes: frozenset[str]
     """Classes that run on the transformers backend, which has no rotary tables."""
 
