@@ -201,11 +201,18 @@ def _unsupported(dtype: str, name: str, supported: tuple[str, ...]) -> EngineRef
 
 
 def check_tied_embedding(architecture: ModelArchitecture, rules: CheckpointRules, release: Version) -> None:
-    """Refuse a ModelOpt checkpoint with a shared embedding in releases that cannot share it.
+    """Refuse an output of its own where the class has none, and a shared one that ModelOpt's cannot share.
 
     Raises:
         EngineRefusal: stage ``model``.
     """
+    if architecture.declared.untied and architecture.class_name in rules.tied_classes:
+        raise EngineRefusal(
+            Stage.MODEL,
+            "",
+            type="AssertionError",
+            detail=f"vLLM {release} asserts tie_word_embeddings in {architecture.class_name}.",
+        )
     quantization = architecture.quantization
     if quantization is None or not quantization.method.startswith("modelopt"):
         return

@@ -25,10 +25,16 @@ class LayoutRules:
     """Bits of packed integers (compressed-tensors)."""
     asymmetric_experts: bool
     """Whether experts of packed integers may have zero points."""
+    byte_experts_in_rows: bool
+    """Whether experts of integers of eight bits must have a ``group_size`` of -1 (compressed-tensors)."""
+    unsized_experts_refusal: str
+    """What it says of experts of packed integers without a ``group_size``; empty: it takes whole rows."""
     expert_group_refusal: str
     """What it says of experts whose split width the groups do not divide; empty: it builds them."""
     unaligned_projections: frozenset[str]
     """Methods of which fused projections are built even if FP8's blocks do not divide their split widths."""
+    mixed_shards_refusal: str
+    """What it says of a fused module of which a list leaves some projections unquantized."""
     packed_kernels: frozenset[str]
     """Kernels of packed integers."""
     padded_marlin: bool

@@ -25,6 +25,7 @@ from service.memory.weights.compressed_checks import (
     expert_blocks,
     is_whole_rows,
 )
+from service.memory.weights.mixed_shards import mixed_shards
 from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
 from service.memory.weights.module_bytes import AS_STORED
 from service.memory.weights.modules import Experts, Linear, Module, Shards
@@ -141,6 +142,9 @@ def _refusal(
         unmatched = sizes.unmatched_name(module) if scheme is None else None
         if unmatched is not None:
             return _refuse("ValueError", UNMATCHED.format(layer=unmatched))
+        mixed = mixed_shards(sizes, module, loader.rules)
+        if mixed is not None:
+            return _refuse("ValueError", mixed)
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
     return next(chain.from_iterable(starmap(loader.faults, found.values())), None)
