@@ -19,6 +19,7 @@ from service.engines.arguments.arguments import (
     releases_with,
 )
 from service.engines.arguments.effects import effect_of
+from service.launch_command.json_values import refused_form, refused_json
 from service.launch_command.launch import Value, Word, WrittenFlag
 from service.launch_command.programs import MISSING
 from service.redaction import HIDDEN, hide_secrets
@@ -32,6 +33,7 @@ MAX_MERGED: Final = 256
 """Keys that ``--name.key`` may have together."""
 _NEGATIVE: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
 _HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
+_HUMAN_IN_JSON: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\b[0-9]{1,15}(?:\.[0-9]{1,9})?[kKmMgGtT]\b')
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _POWERS: Final = {letter: power for power, letter in enumerate("kmgt", 1)}
 _PLACEHOLDER: Final = re.compile(r"<[A-Za-z][A-Za-z0-9_ ./:|-]{0,60}>|\$\{?[A-Z][A-Z0-9_]{0,60}\}?")
@@ -264,15 +266,19 @@ def _read(
     found: ReadOptions, flag: WrittenFlag, argument: Argument, text: str, kind: ArgumentKind | None
 ) -> Value:
     """Return a value of an argument; what the parser refuses stays text, and is noted."""
-    if argument.nullable and text == "None":
+    if argument.nullable and (text == "None" or (not text and kind is ArgumentKind.JSON)):
         return None
     if argument.folded:
         text = text.lower().replace("-", "_")
     try:
-        return _converted(text.strip(), kind)
+        value = _converted(text.strip(), kind)
     except (ValueError, RecursionError):
-        found.faults.append(f"{flag.spelling}: the value is no {_NAMES.get(kind, 'value of this flag')}")
+        is_json = kind in {ArgumentKind.JSON, ArgumentKind.JSON_OR_STR}
+        words = f"{flag.spelling}: the value is no {_NAMES.get(kind, 'value of this flag')}"
+        found.faults.append(refused_json(flag.spelling, text) if is_json else words)
         return text
+    found.faults += filter(None, (refused_form(argument, flag.spelling, value),))
+    return value
 
 
 _NAMES: Final[dict[ArgumentKind | None, str]] = {
@@ -280,7 +286,6 @@ _NAMES: Final[dict[ArgumentKind | None, str]] = {
     ArgumentKind.HUMAN_INT: "whole number, such as 32768 or 32k",
     ArgumentKind.HUMAN_INT_OR_AUTO: "whole number, such as 32768 or 32k, or auto",
     ArgumentKind.FLOAT: "number",
-    ArgumentKind.JSON: "JSON",
 }
 
 
@@ -295,7 +300,7 @@ def _converted(text: str, kind: ArgumentKind | None) -> Value:  # noqa: PLR0911 
         case ArgumentKind.FLOAT:
             return float(text)
         case ArgumentKind.JSON:
-            return _json_or_pairs(text)
+            return json.loads(_HUMAN_IN_JSON.sub(_expanded, text))
         case ArgumentKind.JSON_OR_STR:
             return json.loads(text) if text[:1] in {"{", "["} else text
         case _:
@@ -329,15 +334,10 @@ def human_int(text: str) -> int | None:
     return int(human[1]) * 1024**power if human[1].isdecimal() else None
 
 
-def _json_or_pairs(text: str) -> Value:
-    """Return JSON, or the older ``image=4,video=1``."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        pairs = [each.partition("=") for each in text.split(",")]
-        if not all(equals and re.fullmatch(r"[a-z_]{1,40}", name.strip()) for name, equals, _ in pairs):
-            raise
-        return {name.strip(): _whole(value.strip()) for name, _, value in pairs}
+def _expanded(found: re.Match[str]) -> str:
+    """Return a number in JSON that is written with a letter, such as 80m, without it; texts stay."""
+    number = None if found[0].startswith('"') else human_int(found[0])
+    return found[0] if number is None else str(number)
 
 
 def _setting(found: ReadOptions, name: str, value: Value, table: ArgumentTable) -> None:

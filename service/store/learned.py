@@ -37,20 +37,27 @@ class LearnedCalibration:
 
     async def refresh(self) -> None:
         """Learn again if measurements or tokens have changed; without a usable database nothing changes."""
+        try:
+            await self.read()
+        except StoreUnavailable as error:
+            _log.warning("measurements not read: the database cannot be used now", reason=error.reason)
+
+    async def read(self) -> None:
+        """Learn again if measurements or tokens have changed.
+
+        Raises:
+            StoreUnavailable: the database cannot be used; what was learned before is kept.
+        """
         async with self._refreshing:
-            try:
-                today = int(self._clock() // SECONDS_PER_DAY)
-                revoked = await self._stores.tokens.revoked()
-                state = (today, revoked, await self._stores.measurements.state())
-                if state == self._seen:
-                    return
-                names = await self._stores.measurements.digests()
-                for part in batches([name for name in names if name not in self._samples]):
-                    new = await self._stores.measurements.read(part)
-                    self._samples.update(await asyncio.to_thread(_samples, new))
-            except StoreUnavailable as error:
-                _log.warning("measurements not read: the database cannot be used now", reason=error.reason)
+            today = int(self._clock() // SECONDS_PER_DAY)
+            revoked = await self._stores.tokens.revoked()
+            state = (today, revoked, await self._stores.measurements.state())
+            if state == self._seen:
                 return
+            names = await self._stores.measurements.digests()
+            for part in batches([name for name in names if name not in self._samples]):
+                new = await self._stores.measurements.read(part)
+                self._samples.update(await asyncio.to_thread(_samples, new))
             self.current, self.entries = await asyncio.to_thread(self._learn, names, revoked, today)
             self._seen = state
 

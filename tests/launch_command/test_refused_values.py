@@ -57,3 +57,62 @@ def test_every_parser_of_a_published_command_is_one_of_its_release() -> None:
     assert len(rows) > 100
     wrong = {row["id"]: found for row in rows if (found := read_command(as_line(row), row["version"]).faults)}
     assert wrong.keys() == AHEAD
+
+
+@pytest.mark.parametrize(
+    ("flags", "written"),
+    [
+        ("--limit-mm-per-prompt image=2", """--limit-mm-per-prompt '{"image": 2}'"""),
+        ("--limit-mm-per-prompt=image=2,video=0", """--limit-mm-per-prompt '{"image": 2, "video": 0}'"""),
+        ("--override-generation-config temperature=0.5", """'{"temperature": 0.5}'"""),
+        ("--hf-overrides \"{'a': 1}\"", """--hf-overrides '{"a": 1}'"""),
+        ('--limit-mm-per-prompt {"image":2}', "put the whole value in single quotes"),
+        ("--speculative-config ngram", "argument --speculative-config: the value is no JSON"),
+        ("--compilation-config 3", "no object"),
+        ("--override-generation-config [1]", "no object"),
+    ],
+)
+@pytest.mark.parametrize("release", ["0.10.2", "0.19.0", "0.33.0"])
+def test_what_json_loads_refuses_is_refused(flags: str, written: str, release: str) -> None:
+    """json.loads itself refuses these words, or returns no object; the engine calls it on each.
+
+    Source: vLLM 0.10.2, 0.19.0, 0.33.0, engine/arg_utils.py parse_type, parse_dataclass, union_dict_and_str.
+    """
+    (fault,) = faults(flags, release)
+    assert written in fault
+
+
+def test_what_is_to_be_written_is_taken() -> None:
+    for flags in ("--limit-mm-per-prompt image=2", "--mm-processor-kwargs max_pixels=100"):
+        (fault,) = faults(flags)
+        assert faults(fault.partition("write ")[2]) == ()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "-O3",
+        "-O 2",
+        "--compilation-config.mode 3",
+        "--limit-mm-per-prompt.image 2",
+        "--override-generation-config.temperature 0.5",
+        "--mm-processor-kwargs=",
+        "--speculative-config None",
+        """--limit-mm-per-prompt '{"image": {"count": 2, "width": 512}}'""",
+        """--kv-transfer-config '{"kv_connector": "80m", "n": 80m}'""",
+        """--allowed-origins '["*"]'""",
+        "--limit-mm-per-prompt $LIMITS",
+    ],
+)
+def test_forms_that_the_engine_takes_are_no_fault(flags: str) -> None:
+    """Source: vLLM 0.33.0, optional_type, FlexibleArgumentParser and _expand_json_human_readable_numbers."""
+    assert faults(flags) == ()
+
+
+def test_no_text_is_no_json_where_the_type_is_not_optional() -> None:
+    assert "no JSON" in faults("--override-generation-config=")[0]
+
+
+def test_a_secret_in_a_refused_value_is_not_shown() -> None:
+    (fault,) = faults("--kv-transfer-config token=hf_abcdefghijklmnopqrstuvwxyz")
+    assert "hf_abc" not in fault
