@@ -24,8 +24,8 @@ from service.explanation.planned_start import PlannedStart, available_gib
 from service.startup_log.log import StartupLog
 from service.units import GIB
 
-MOST: Final = 8
-"""Fixes named at most: two more than a plan names."""
+MOST: Final = 7
+"""Fixes named at most: one more than a plan names."""
 MOST_OTHERS: Final = 5
 """Fixes named at most where the GPU is not known, without a newer release."""
 MOST_UTILIZATION: Final = 0.97
