@@ -242,6 +242,8 @@ def _container_at(words: Sequence[Word]) -> int | None:
 
 
 _CACHE: Final = re.compile(r"\.cache/huggingface(?:/hub)?(?:$|[:,])")
+_OF_HOST: Final = re.compile(r"^[./~$]|(?:^|,)type=bind(?:,|$)")
+"""A folder of the host: a volume of Docker has a name, without a slash."""
 CACHE_OF_HOST: Final = (
     "The container shares a cache of models with its host: --format docker and compose name a volume in its "
     "place (huggingface), which downloads the model once more."
@@ -267,7 +269,7 @@ class _ContainerOptions:
                 self.entrypoint = word
             case "--gpus":
                 self.gpus, self.devices = _gpus(word.text), _listed_devices(word.text)
-            case "-v" | "--volume" | "--mount" if _CACHE.search(word.text):
+            case "-v" | "--volume" | "--mount" if _CACHE.search(word.text) and _OF_HOST.search(word.text):
                 self.notes.append(CACHE_OF_HOST)
             case "--env-file":
                 self.notes.append(f"The variables in {_file(word.text)} are not known.")
