@@ -111,19 +111,48 @@ def _in_order(starts: Sequence[SharedStart], plan: PlanOne) -> Colocation:
 
 def _remedy(starts: Sequence[SharedStart], found: Colocation, plan: PlanOne) -> str:
     """Say with which shares all engines start and stay within the GPU; every offer was planned."""
-    late = [
-        place
-        for place, each in enumerate(found.engines)
-        if each.beside and each.candidate.verdict is Verdict.REFUSED
-    ]
-    sharing = sorted({*late, *(before for place in late for before in found.engines[place].beside)})
-    for shares in _splits([found.engines[place] for place in sharing]):
+    engines = found.engines
+    full = {device for device, _, _ in _overfull(engines)}
+    failing = (
+        each
+        for each in engines
+        if each.candidate.verdict is not Verdict.STARTS or not full.isdisjoint(each.devices)
+    )
+    sharing = sorted({place for each in failing for place in _meeting(each, engines)})
+    if not sharing:
+        return ""
+    if weights := _too_heavy([engines[place] for place in sharing]):
+        return weights
+    for shares in _splits([engines[place] for place in sharing]):
         given = dict(zip(sharing, shares, strict=True))
         changed = [_with_share(start, given.get(place)) for place, start in enumerate(starts)]
         tried = _in_order(changed, plan)
-        if tried.verdict is Verdict.STARTS and not any(_overcommitted(tried.engines)):
+        if tried.verdict is Verdict.STARTS and not any(_overfull(tried.engines)):
             named = ", ".join(f"{share} for engine {place + 1}" for place, share in given.items())
-            return f"Fix: --gpu-memory-utilization {named}: all engines start."
+            within = ", and stay within the GPU at full load" if full else ""
+            return f"Fix: --gpu-memory-utilization {named}: all engines start{within}."
+    return ""
+
+
+def _meeting(engine: SharedEngine, engines: Sequence[SharedEngine]) -> tuple[int, ...]:
+    """Return the places of engines that take a GPU of one of them, itself too; none where it is alone."""
+    places = tuple(
+        place for place, each in enumerate(engines) if not {*each.devices}.isdisjoint(engine.devices)
+    )
+    return places if len(places) > 1 else ()
+
+
+def _too_heavy(engines: Sequence[SharedEngine]) -> str:
+    """Say that no shares help where the weights alone are more than a GPU has."""
+    for device in dict.fromkeys(each for engine in engines for each in engine.devices):
+        known = [engine.candidate.memory for engine in engines if device in engine.devices]
+        memories = [memory for memory in known if memory is not None]
+        weights = sum(memory.weights.low for memory in memories)
+        if memories and weights > memories[0].total.high:
+            return (
+                f"No shares let these engines start together: their weights alone take {gib_text(weights)} "
+                f"of the {gib_text(memories[0].total.bytes)} GiB of GPU {device}."
+            )
     return ""
 
 
@@ -155,18 +184,24 @@ def _with_share(start: SharedStart, share: float | None) -> SharedStart:
     return replace(start, request=replace(start.request, serve=serve))
 
 
-def _overcommitted(engines: Sequence[SharedEngine]) -> Iterator[str]:
-    """Yield which GPUs may run out of memory under load, though every engine starts."""
+def _overfull(engines: Sequence[SharedEngine]) -> Iterator[tuple[str, int, int]]:
+    """Yield GPUs that may run out of memory under load: what the engines hold at most, and what there is."""
     for device in dict.fromkeys(each for engine in engines for each in engine.devices):
         held = [engine.held for engine in engines if device in engine.devices and engine.held is not None]
         memory = next((each.candidate.memory for each in engines if device in each.devices), None)
         most = sum(each.high for each in held)
         if len(held) > 1 and memory is not None and most > memory.total.bytes:
-            yield (
-                f"GPU {device}: at full load the engines hold up to {gib_text(most)} of "
-                f"{gib_text(memory.total.bytes)} GiB, so one of them may run out of memory. A lower "
-                "--gpu-memory-utilization leaves more."
-            )
+            yield device, most, memory.total.bytes
+
+
+def _overcommitted(engines: Sequence[SharedEngine]) -> Iterator[str]:
+    """Yield which GPUs may run out of memory under load, though every engine starts."""
+    for device, most, total_bytes in _overfull(engines):
+        yield (
+            f"GPU {device}: at full load the engines hold up to {gib_text(most)} of "
+            f"{gib_text(total_bytes)} GiB, so one of them may run out of memory. A lower "
+            "--gpu-memory-utilization leaves more."
+        )
 
 
 def _planned(start: SharedStart, earlier: Sequence[SharedEngine], plan: PlanOne) -> SharedEngine:

@@ -1,6 +1,7 @@
 """What the other layout of ranks would hold and give on the same GPUs, in words with numbers."""
 
 from collections.abc import Iterable, Iterator
+from math import floor
 from typing import Final
 
 from service.advisor.plan_types import Candidate
@@ -11,9 +12,14 @@ FEW_REQUESTS: Final = 10
 """Numbers of requests below this are specified with decimals."""
 
 
-def requests_held(requests: float) -> str:
-    """Return a number of requests as text."""
-    return f"{requests:.1f}" if requests < FEW_REQUESTS else f"{requests:,.0f}"
+def requests_held(of_each: float, caches: int = 1) -> str:
+    """Return as text how many requests of one length caches hold, rounded down.
+
+    Where there are several caches, of data parallel ranks or of replicas, each holds whole requests.
+    """
+    if caches > 1:
+        return f"{floor(of_each) * caches:,}"
+    return f"{floor(of_each * 10) / 10:.1f}" if of_each < FEW_REQUESTS else f"{floor(of_each):,}"
 
 
 def other_ranks(candidates: Iterable[Candidate], best: Candidate) -> Iterator[str]:
@@ -32,8 +38,8 @@ def other_ranks(candidates: Iterable[Candidate], best: Candidate) -> Iterator[st
         )
     else:
         way = f"Tensor parallelism (--tensor-parallel-size {flags.tensor_parallel_size or 1})"
-    held = requests_held(other.kv_cache.max_concurrency * flags.data_parallel_size)
-    instead = requests_held(best.kv_cache.max_concurrency * best.flags.data_parallel_size)
+    held = requests_held(other.kv_cache.max_concurrency, flags.data_parallel_size)
+    instead = requests_held(best.kv_cache.max_concurrency, best.flags.data_parallel_size)
     faster = ""
     if other.speed is not None and best.speed is not None:
         faster = f" and give {compared(other.speed, best.speed)}"

@@ -1,6 +1,7 @@
 """Why a candidate is recommended, or why none is, in words with numbers."""
 
 from collections.abc import Iterable, Iterator
+from math import floor
 from textwrap import shorten
 
 from service.advisor.advice import LIMITS, STEPS
@@ -141,10 +142,11 @@ def _holds(candidate: Candidate, *, names_length: bool) -> str:
     if cache is None:
         return "How much the cache holds is not modelled."
     ranks = candidate.flags.data_parallel_size
-    held = requests_held(cache.max_concurrency * ranks)
+    held = requests_held(cache.max_concurrency, ranks)
+    each = f", {floor(cache.max_concurrency)} on each data parallel rank" if ranks > 1 else ""
     if names_length:
-        return f"It holds {held} such requests."
-    return f"It holds {held} requests of {cache.max_model_len:,} tokens."
+        return f"It holds {held} such requests{each}."
+    return f"It holds {held} requests of {cache.max_model_len:,} tokens{each}."
 
 
 def _cache(best: Candidate) -> str:
@@ -243,7 +245,7 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
     elif other.verdict is Verdict.UNCERTAIN:
         yield f"Whether {_gpus(other, starts_sentence=False)} would start is uncertain."
     elif other.kv_cache is not None:
-        held = requests_held(other.kv_cache.max_concurrency * other.flags.data_parallel_size)
+        held = requests_held(other.kv_cache.max_concurrency, other.flags.data_parallel_size)
         yield (
             f"{_gpus(other)} would hold only {held} requests of {other.kv_cache.max_model_len:,} tokens, "
             f"with {_cache(other)}."
@@ -255,10 +257,10 @@ def _replicas(best: Candidate, count: int | None) -> Iterator[str]:
     if count is None or best.kv_cache is None:
         return
     if best.replicas > 1:
+        held = requests_held(best.kv_cache.max_concurrency, best.engines)
         yield (
-            f"{count} GPUs take {best.replicas} replicas, which hold "
-            f"{requests_held(best.all_requests or 0)} such requests and {best.all_tokens or 0:,} tokens "
-            "together: smaller replicas exchange less between GPUs."
+            f"{count} GPUs take {best.replicas} replicas, which hold {held} such requests and "
+            f"{best.all_tokens or 0:,} tokens together: smaller replicas exchange less between GPUs."
         )
     if best.all_gpus < count:
         yield f"{count - best.all_gpus} of the {count} GPUs stay free."

@@ -39,7 +39,7 @@ def no_room_for_graphs(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
 def little_room_for_steps(cache: KvCache, budget: MemoryBudget) -> tuple[str, ...]:
     """Return a warning if a step at full length may have less memory than the profile run had."""
     allocated = _allocated(cache, budget)
-    taken = allocated + budget.activation.bytes
+    taken = allocated + budget.activation.bytes - _left_to_the_next(budget)
     if not allocated <= budget.free.bytes < taken:
         return ()
     words = (
@@ -84,6 +84,12 @@ def no_room_for_one_request(cache: KvCache) -> tuple[str, ...]:
 
 
 def _allocated(cache: KvCache, budget: MemoryBudget) -> int:
-    """Return the bytes that are allocated before the first request."""
+    """Return the bytes that are allocated before the first request, once the model is compiled."""
     other = budget.weights.bytes + budget.non_torch.bytes + budget.captured_graphs.bytes
-    return other + cache.num_blocks * cache.largest_bytes_per_block
+    return other + cache.num_blocks * cache.largest_bytes_per_block + _left_to_the_next(budget)
+
+
+def _left_to_the_next(budget: MemoryBudget) -> int:
+    """Return by how much the next start's cache is larger, which finds the compiled model."""
+    measured = budget.activation.basis is Basis.MEASURED
+    return 0 if measured or budget.available_kv.basis is Basis.GIVEN else budget.compiled_copy.bytes

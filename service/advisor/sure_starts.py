@@ -69,5 +69,5 @@ def _held(start: Candidate) -> str:
     cache = start.kv_cache
     if cache is None:
         return ""
-    held = requests_held(cache.max_concurrency * start.flags.data_parallel_size)
+    held = requests_held(cache.max_concurrency, start.flags.data_parallel_size)
     return f" ({cache.tokens:,} tokens, {held} requests of {cache.max_model_len:,})"

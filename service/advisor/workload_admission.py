@@ -42,8 +42,9 @@ class Share:
             return ()
         most = "" if self.requests % self.engines == 0 else "up to "
         words = (
-            f"Each of the {self.engines:,} engines (data parallel ranks, replicas) has a cache of its own "
-            f"and gets {most}{self.of_each:,} of the {self.requests:,} requests."
+            f"Each of the {self.engines:,} engines (data parallel ranks, replicas) has a cache of its own. "
+            f"Shared out evenly, each gets {most}{self.of_each:,} of the {self.requests:,} requests; "
+            "where one gets more than fits, requests wait."
         )
         return (words,)
 

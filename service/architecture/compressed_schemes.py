@@ -79,6 +79,7 @@ def _scheme(
         weight_only=activations is None,
         byte_activations=activations is not None,
         activation_order=weights.fields.get("actorder") == "group",
+        named_order=bool(weights.fields.get("actorder")),
     )
 
 

@@ -61,6 +61,8 @@ class WeightScheme:
     """Activations have eight bits beside weights of fewer (W4A8)."""
     activation_order: bool = False
     """Groups are made of inputs in the order of their activations."""
+    named_order: bool = False
+    """The config names an order of activations, be it that of groups or of weights alone."""
     byte_zero_points: bool = False
     """Each scale has a zero point of one byte beside it, even if the weights are symmetric."""
     repeated_scales: bool = False

@@ -65,7 +65,7 @@ def list_gpus(search: Search = None, *, as_json: AsJson = False) -> None:
         )
         for gpu in found
     )
-    _print(("id", "name", "GiB", "compute capability", ""), rows)
+    _print(("id", "name", "GiB", "compute capability", "not known"), rows)
 
 
 @engines.command("list")
@@ -117,7 +117,7 @@ def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
         typer.echo(ModelList.of(found, None).model_dump_json())
         return
     rows = [row for model in found for row in _model_rows(model, with_variants=bool(search))]
-    heads: tuple[str, ...] = ("id", "billions", "weights", "GiB", "class", "not planned because")
+    heads: tuple[str, ...] = ("id", "billions", "GiB", "weights", "class", "not planned because")
     if not any(row[-1] for row in rows):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     _print(heads, rows, needed=((NARROW, 3), (WIDE, 4)))
@@ -129,15 +129,15 @@ def _model_rows(model: BundledModel, *, with_variants: bool) -> Iterator[tuple[s
     yield (
         model.id,
         "" if model.parameters is None else f"{model.parameters / BILLION:.1f}",
-        model.quantization or model.dtype or "",
         "" if model.weight_bytes is None else gib_text(model.weight_bytes),
+        model.quantization or model.dtype or "",
         model.architecture,
         model.unmodelled or "",
     )
     for each in model.variants if with_variants else ():
         about = "~" if each.is_computed else ""
         size = "" if each.weight_bytes is None else f"{about}{each.weight_bytes / GIB:.1f}"
-        yield (f"  {each.id}", "", each.format.removeprefix("quantized."), size, "", "")
+        yield (f"  {each.id}", "", size, each.format.removeprefix("quantized."), "", "")
 
 
 def _say_none(kind: str, search: Sequence[str], near: Sequence[str]) -> None:
@@ -149,23 +149,37 @@ def _say_none(kind: str, search: Sequence[str], near: Sequence[str]) -> None:
 def _print(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, needed: Sequence[tuple[int, int]] = ()
 ) -> None:
-    """Print a table; none cuts a name.
+    """Print a table; none cuts a name. Columns for which the line has no room are left out, the last first.
 
     ``needed``: how many of the first columns are shown on lines shorter than a width, the least width first.
     """
     columns = max(NARROWEST, shutil.get_terminal_size((WIDTH, 0)).columns)
-    shown = next((most for width, most in needed if columns < width), None)
-    table = Table(*heads[:shown], box=box.SIMPLE_HEAD, pad_edge=False)
+    listed = [tuple(row) for row in rows]
+    shown = next((most for width, most in needed if columns < width), len(heads))
+    while shown > 1 and _least(_table(heads[:shown], listed)) > columns:
+        shown -= 1
+    table = _table(heads[:shown], listed)
+    console = Console(width=max(columns, _least(table)), color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))
+    if shown < len(heads):
+        wide = max(_least(_table(heads, listed)), *(width for width, _ in needed), NARROWEST)
+        typer.echo(
+            fill(f"{wide} columns also show: {', '.join(heads[shown:])}; --json has all.", columns), err=True
+        )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
     table.columns[0].no_wrap = True
     for column in table.columns:
         column.overflow = "fold"
     for row in rows:
-        table.add_row(*row[:shown])
-    least = Console(width=WIDTH, color_system=None).measure(table).minimum
-    console = Console(width=max(columns, least), color_system=None)
-    with console.capture() as captured:
-        console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))
-    if shown is not None:
-        more = f"{WIDE} columns also show: {', '.join(heads[shown:])}; --json has all."
-        typer.echo(fill(more, columns), err=True)
+        table.add_row(*row[: len(heads)])
+    return table
+
+
+def _least(table: Table) -> int:
+    """Return the columns of a terminal in which no word of a table is broken."""
+    return Console(width=WIDTH, color_system=None).measure(table).minimum

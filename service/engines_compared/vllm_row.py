@@ -15,6 +15,11 @@ from service.memory.budget_types import Basis, Estimate
 
 TOKENS_ARE = "tokens that the release logs as GPU KV cache size; what they mean depends on the release"
 
+OWN_LENGTH = (
+    "--max-model-len is vLLM's own: other engines are compared with their own length "
+    "(-c, --context-length, --max_seq_len), or with the model's"
+)
+
 
 def plan_vllm(
     request: PlanRequest, gpu: GpuType, ranks: int, cache_bytes: int | None, tokens: int | None
@@ -85,7 +90,7 @@ class _Row:
             refusal,
             is_modelled=started or refusal is not None or not uncertain,
             is_doubtful=found.verdict is Verdict.UNCERTAIN,
-            notes=found.doubts,
+            notes=found.doubts if self.request.serve.max_model_len is None else (*found.doubts, OWN_LENGTH),
         )
 
     def _terms(self) -> Iterator[BudgetTerm]:
@@ -101,8 +106,10 @@ class _Row:
             return None
         config = start.engine_config
         stages = startup_memories(start.layout, config)
-        limit = self.request.model.architecture.context.length or config.max_model_len
-        longest = min(stage.longest(available, max(limit, config.max_model_len)) for stage in stages)
+        limit = config.max_model_len
+        if self.request.serve.max_model_len is None:
+            limit = max(limit, self.request.model.architecture.context.length or 0)
+        longest = min(stage.longest(available, limit) for stage in stages)
         if longest <= 0:
             return None
         ranks, cache = found.gpus, found.kv_cache

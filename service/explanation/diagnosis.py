@@ -50,6 +50,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         offers=offers(log.at_failure, failure),
         serving=logged.serving,
         refused=logged.refused,
+        answers=logged.answers,
         hangs=logged.hangs,
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,

@@ -93,6 +93,8 @@ class Diagnosis:
     """The engine had started and served when it failed."""
     refused: bool = False
     """The engine runs and refused a request; neither its start nor the engine failed."""
+    answers: bool = False
+    """The server answered later requests, if only that they failed, so that it had not ended."""
     hangs: bool = False
     """The engine goes on and nothing more happens: a process waits for one that does not answer."""
     start: int | None = None

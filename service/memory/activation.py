@@ -47,6 +47,7 @@ from service.memory.profile_run import ProfileRun
 from service.memory.ranges import MibRange, Range
 from service.memory.weights.modules import Shards
 from service.memory.weights.quantized import FLOAT32
+from service.units import MIB
 
 INT32: Final = 4
 
@@ -55,6 +56,8 @@ MLA_TOKENS: Final = 64 * 1024
 """Contexts, and the most tokens, whose keys MLA gathers at once."""
 COMPRESSED_CHUNK: Final = 4
 """Number of prompts whose keys compressed attention gathers at once."""
+BESIDE_TIMED: Final = 20 * MIB
+"""What is there beside the copies while kernels are timed: three logged peaks are 0.01 to 0.03 GiB more."""
 NO_COPY: Final = Estimate(0, 0, 0, Basis.COMPUTED, "no compiled code reads the embedding")
 
 
@@ -75,9 +78,9 @@ class ActivationConstants:
     """Contexts for whose keys the indexer of sparse attention reserves room in the same work space."""
     encodes_v2: bool
     """The V2 model runner runs the encoders before it profiles the decoder."""
-    compile_percent_v2: Range
-    """Percent of a rank's embedding by which compiling the model raises the peak; nothing where it was
-    compiled before.
+    compiling_copies: Range
+    """Copies of a rank's embedding that are there while the model is compiled; none where it was compiled
+    before.
     """
     charges_counts_v2: bool
     """The profile run is charged for the table in which the V2 model runner's sampler counts tokens."""
@@ -132,22 +135,38 @@ def activation(
 def compiled_copy(
     architecture: ModelArchitecture, constants: ActivationConstants, run: ProfileRun
 ) -> Estimate:
-    """Return the copy of the embedding on which the compiler times the kernels that read it.
+    """Return by how much the peak is higher where the compiler times kernels that read the embedding.
 
+    It times them before the forward pass, on random tensors in the shape of what they read. The peak is that
+    of the forward pass or of these tensors, whichever is larger; what is copied more than once stays.
     A model that takes media is given rows of its embedding and is compiled without it; where all media are
     turned off, it is given tokens, and its compiled code reads the embedding like that of a text model.
 
-    Source: vLLM 0.27.0 to 0.33.0, v1/worker/gpu/model_runner.py uses_inputs_embeds;
-    ModelConfig.supports_multimodal_inputs.
+    Source: vLLM 0.19.0 to 0.33.0, CompilationConfig (benchmark_combo_kernel) and supports_multimodal_inputs;
+    PyTorch 2.9 to 2.13, _inductor/codegen/triton_combo_kernel.py codegen_kernel_benchmark, get_args.
     """
-    share, source = constants.compile_percent_v2, constants.sources["compile_percent_v2"]
-    reads = run.v2_model_runner and run.compiles_embedding and not takes_media(architecture, run)
-    if not reads or not share.high:
+    copies, source = constants.compiling_copies, constants.sources["compiling_copies"]
+    if not run.compiles_embedding or takes_media(architecture, run) or not copies.high:
         return NO_COPY
+    sampler = constants.sampler_copies_v2 if run.v2_model_runner else constants.sampler_copies_v1
+    least, peak = (
+        _peak(architecture, run, each if run.samples else None, constants) + base
+        for each, base in zip((sampler.low, sampler.middle), _least_and_middle(constants), strict=True)
+    )
     width = architecture.ends.embedding_size or architecture.hidden_size
-    one_percent = run.shards.vocabulary(architecture.vocab_size) * width * run.element_bytes / 100
-    bounds = (one_percent * share.low, one_percent * share.high)
-    return around(one_percent * share.middle, *bounds, Basis.CALIBRATED, source)
+    embedding = run.shards.vocabulary(architecture.vocab_size) * width * run.element_bytes
+    timed = embedding + BESIDE_TIMED
+    middle, high = (
+        min(1.0, share) * max(0, timed - other) + max(0.0, share - 1) * embedding
+        for share, other in ((copies.middle, peak), (copies.high, least))
+    )
+    low = copies.low * max(0, timed - peak)
+    return around(middle, min(low, middle), max(high, middle), Basis.CALIBRATED, source)
+
+
+def _least_and_middle(constants: ActivationConstants) -> tuple[int, int]:
+    middle, least, _ = constants.base_mib.bytes
+    return least, middle
 
 
 def _peak(

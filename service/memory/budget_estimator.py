@@ -36,6 +36,7 @@ from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes,
 from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.freed_indices import freed_indices
 from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.own_output import loaded_model, with_doubt
 from service.memory.weights.parameters import layer_modules_of, layer_tensors
 from service.memory.weights.resident_weights import WeightStage, resident_weights
 from service.memory.weights.tower_modules import built_towers
@@ -152,12 +153,18 @@ def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> Me
     Raises:
         LookupError: the release is older than the dated constants.
     """
-    stored = quantized_online(architecture, inputs.quantization)
-    unchanged = stored is architecture and _loads_as_stored(architecture, inputs.dtype)
+    loaded = loaded_model(architecture, inputs.release, inputs.checkpoint_bytes)
+    stored = quantized_online(loaded.architecture, inputs.quantization)
+    unchanged = stored is loaded.architecture and _loads_as_stored(stored, inputs.dtype)
     checkpoint_bytes = inputs.checkpoint_bytes if unchanged else None
-    start = _Start(stored, inputs, constants_at(inputs.release), converts=stored is not architecture)
+    start = _Start(stored, inputs, constants_at(inputs.release), converts=stored is not loaded.architecture)
     stages = inputs.deployment.stages(stored)
-    *others, last = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
+    sizes = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
+    if loaded.tied is not None:
+        tied = quantized_online(loaded.tied, inputs.quantization)
+        least = stage_parameters(tied, inputs.deployment, inputs.release, checkpoint_bytes)
+        sizes = with_doubt(sizes, least)
+    *others, last = sizes
     if stored.draft is not None:
         last = total((last, draft_parameters(stored, inputs.deployment, inputs.release)), last.source)
     parameters = (*others, last)

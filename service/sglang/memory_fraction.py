@@ -1,7 +1,7 @@
 """MemoryFraction: `mem_fraction_static`, given or as SGLang chooses it, as an interval.
 
-Source: SGLang 0.5.10 to 0.5.23, arg_groups/memory_hook.py `_handle_gpu_memory_settings` and
-`adjust_mem_fraction_for_vlm`; read only.
+Source: SGLang 0.5.3 to 0.5.23, `_handle_gpu_memory_settings` and `adjust_mem_fraction_for_vlm`; before
+them `ServerArgs.__post_init__`, where the reserve depends on the size of the GPU alone; read only.
 """
 
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from service.sglang.releases import PoolRules
 from service.sglang.server_args import SglangArgs
 
 GIB_IN_MIB: Final = 1024
-CHUNKS: Final = ((20, 2048), (60, 4096), (160, 8192))
-"""Tokens of a prefill chunk on GPUs with less than so many GiB; 16384 on larger ones."""
-LARGEST_CHUNK: Final = 16384
 LARGE_GPU: Final = 60
 """GiB above which the floor of the reserve holds."""
+MANY_RANKS: Final = 4
+"""Ranks from which graphs are larger."""
+SMALLEST_CHUNK: Final = 2048
+"""Tokens of a chunk that the reserve has room for at least."""
+RANK_MIB: Final = 128
+"""MiB of the reserve for each rank."""
 RESERVE_MIB: Final = 512
+"""MiB of it in any case, since 0.5.3."""
 CHUNK_MIB: Final = 1.5
 """MiB of the reserve for each token of a chunk."""
 GRAPH_MIB: Final = 2
 """MiB of the reserve for each request of the largest graph."""
-PREFILL_GRAPHS_MIB: Final = 400
-"""At most what graphs of prefill take of the reserve, which depends on the attention backend; assumed."""
-VISION: Final = (0.95, 0.76, 0.9975)
-"""Factor for models with images: middle, least and most; it depends on the size of the vision tower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +45,6 @@ class MemoryFraction:
         return Estimate(size, min(size, low), max(size, high), self.basis, self.source)
 
 
-def default_chunk(gpu_mib: int) -> int:
-    """Return `--chunked-prefill-size` where it is left out, by the GPU's memory."""
-    for gib, tokens in CHUNKS:
-        if gpu_mib < gib * GIB_IN_MIB:
-            return tokens
-    return LARGEST_CHUNK
-
-
-def largest_graph(gpu_mib: int, ranks: int) -> int:
-    """Return `--cuda-graph-max-bs` where it is left out, by the GPU's memory and the ranks (0.5.23)."""
-    few = ranks < 4  # noqa: PLR2004 - the engine's own limit
-    for gib, one, several in ((20, 8, 8), (35, 48, 160), (60, 32, 160), (160, 256, 512)):
-        if gpu_mib < gib * GIB_IN_MIB:
-            return one if few else several
-    return 512
-
-
 def automatic_fraction(
     model: ModelArchitecture, gpu_mib: int, args: SglangArgs, rules: PoolRules
 ) -> MemoryFraction:
@@ -69,16 +52,24 @@ def automatic_fraction(
     if args.mem_fraction_static is not None:
         share = args.mem_fraction_static
         return MemoryFraction(share, share, share, "--mem-fraction-static", Basis.GIVEN)
-    chunk = args.chunked_prefill_size or default_chunk(gpu_mib)
-    graph = args.cuda_graph_max_bs or largest_graph(gpu_mib, args.tp_size)
-    reserve = RESERVE_MIB + CHUNK_MIB * max(chunk, 2048) + GRAPH_MIB * graph + args.tp_size / 8 * 1024
-    graphs = (PREFILL_GRAPHS_MIB // 2, PREFILL_GRAPHS_MIB, 0)
-    shares = [_share(gpu_mib, reserve + more, rules) for more in graphs]
+    reserve, most = _reserve(gpu_mib, args, rules), rules.prefill_graphs_mib
+    shares = [_share(gpu_mib, reserve + more, rules) for more in (most // 2, most, 0)]
     if model.multimodal:
-        shares = [share * factor for share, factor in zip(shares, VISION, strict=True)]
+        shares = [share * factor for share, factor in zip(shares, rules.media_factors, strict=True)]
     middle, low, high = shares
-    words = "the automatic --mem-fraction-static of SGLang 0.5.10 to 0.5.23"
+    words = "the automatic --mem-fraction-static"
     return MemoryFraction(middle, min(low, middle), max(high, middle), words, Basis.COMPUTED)
+
+
+def _reserve(gpu_mib: int, args: SglangArgs, rules: PoolRules) -> float:
+    """Return the MiB outside the fraction, without graphs of prefill."""
+    tier = rules.tier(gpu_mib)
+    if tier.reserve_mib is not None:
+        return tier.reserve_mib + tier.rank_mib * args.tp_size
+    chunk = args.chunked_prefill_size or tier.chunk
+    by_size = tier.graph if args.tp_size < MANY_RANKS else tier.graph_many
+    graph = args.cuda_graph_max_bs or by_size
+    return RESERVE_MIB + CHUNK_MIB * max(chunk, SMALLEST_CHUNK) + GRAPH_MIB * graph + RANK_MIB * args.tp_size
 
 
 def _share(gpu_mib: int, reserve: float, rules: PoolRules) -> float:

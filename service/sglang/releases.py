@@ -22,6 +22,28 @@ class PoolSplit(StrEnum):
     """By the bytes of both kinds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryTier:
+    """What is left to the engine to choose on GPUs of a size."""
+
+    below_gib: int | None = None
+    """GPUs with less than so many GiB, and no fewer than the tier before; ``None`` is all larger ones."""
+    chunk: int
+    """`--chunked-prefill-size`."""
+    graph: int
+    """`--cuda-graph-max-bs` of fewer than four ranks."""
+    graph_many: int
+    """The same of four ranks or more."""
+    reserve_mib: float | None = None
+    """MiB outside `--mem-fraction-static`; ``None``: reckoned from the chunk and the graphs."""
+    rank_mib: float = 0
+    """MiB of it for each rank."""
+
+    def holds(self, gpu_mib: int) -> bool:
+        """Whether a GPU is of this tier, if it is of no smaller one."""
+        return self.below_gib is None or gpu_mib < self.below_gib * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class PoolRules:
     """What a release does."""
@@ -39,6 +61,16 @@ class PoolRules:
     sizes_values: bool
     spare_states: int
     fraction_floor_mib: int
+    memory_tiers: tuple[MemoryTier, ...]
+    """By the memory of the GPU, the smallest first."""
+    prefill_graphs_mib: int
+    """At most what graphs of prefill take of the reserve."""
+    media_factors: tuple[float, float, float]
+    """Factor of the fraction for models with images: middle, least and most."""
+
+    def tier(self, gpu_mib: int) -> MemoryTier:
+        """Return what the release chooses on a GPU with so much memory."""
+        return next(tier for tier in self.memory_tiers if tier.holds(gpu_mib))
 
     def splits(self, class_name: str) -> bool:
         """Whether layers of a class with windows have a pool of their own."""

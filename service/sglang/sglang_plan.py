@@ -20,7 +20,7 @@ from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import difference, exact
 from service.sglang.automatic_args import with_automatic_args
 from service.sglang.log_lines import log_lines
-from service.sglang.memory_fraction import automatic_fraction, default_chunk
+from service.sglang.memory_fraction import automatic_fraction
 from service.sglang.pool_bytes import PoolBytes, UnmodelledPools, pool_bytes
 from service.sglang.pools import EVICTION_INTERVAL, PoolQuestion, TokenPools, pools_in
 from service.sglang.releases import PoolRules
@@ -89,7 +89,7 @@ class _Server:
         """Return the figures with a budget of bytes on each rank, or why the server does not start."""
         asked, args = self.question.asked, self.question.args
         page = args.page_size or 1
-        chunk = args.chunked_prefill_size or default_chunk(asked.device.driver_mib)
+        chunk = args.chunked_prefill_size or self.question.rules.tier(asked.device.driver_mib).chunk
         pools_question = PoolQuestion(self.sizes, args, self.question.rules, page, chunk)
         try:
             pools = pools_in(pools_question, budget)

@@ -203,7 +203,7 @@ def _is_name(value: str) -> bool:
     """Whether a value can be a model's: not empty, and no word that a reader is to replace."""
     return (
         bool(value)
-        and value[0] not in "<>"
+        and value[0] not in "<>$"
         and value[-1] not in "<>"
         and _TO_REPLACE.fullmatch(value) is None
     )

@@ -56,6 +56,8 @@ class Failure:
     hidden: str = ""
     """Class of the true error, whose own message was lost when the engine raised it again."""
 
+    answers: bool = False
+    """The server answered later requests, if only that they failed."""
     hangs: bool = False
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
 
@@ -89,7 +91,8 @@ def of_known(
     exception, line = raised.get(shown), lines[shown]
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
-        words = line.text.strip("` ")[:MAX_MESSAGE]
+        words = line.text.strip("` ")
+        words = full_message(words, lines, shown) if words.endswith(":") else words[:MAX_MESSAGE]
         shown_type = class_in(root.cause.type, words)
         return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
     message = _message(exception, lines)

@@ -30,7 +30,7 @@ from service.startup_log.origins import (
     owner_of,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
-from service.startup_log.phrases import CAUSES, WRAPPERS
+from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
 from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import HANG, Described, cause_of_words, described, says_hang
 from service.startup_log.templates import SentenceIndex, lines_containing
@@ -94,7 +94,7 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
     if found is None or found.type or found.cut or found.cause is None or found.cause.name in ENDED:
         return found
     if not says_hang(sentences(lines)):
-        return replace(found, hangs=found.paraphrased and found.cause.name in HANGING)
+        return replace(found, hangs=found.cause.name in HANGING)
     title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     logged = next(line for line in lines if line.number == found.line)
     if found.paraphrased and logged.level and title is not None:
@@ -178,7 +178,13 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
         line, cause = lines[at], _PROSE[which][0]
         if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    found = described(sentences(lines), died=shows_death(lines))
+    died, runs = shows_death(lines), any(line.origin is not None for line in lines)
+
+    def counts(cause: FailureCause) -> bool:
+        """Whether the log allows a cause: the engine has not died, and was there to log something."""
+        return not (died and cause.of_request) and not (runs and cause.name in BEFORE_THE_ENGINE)
+
+    found = described(sentences(lines), counts=counts)
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)

@@ -75,6 +75,12 @@ _FORMAT: Final = re.compile(
     r"(?i)[-_](?:awq|gptq|int4|int8|fp8|fp4|nvfp4|mxfp4|mxfp8|w4a16|w8a8|w8a16|w4a8|bnb|4bit|8bit|marlin|autoround|"
     r"quantized|dynamic|gguf|exl2)(?![a-z0-9])"
 )
+_FLAG: Final = re.compile(
+    r"(?<!\S)--[a-z][\w-]{1,60}(?:[ =](?:'[^']{0,400}'|\"[^\"]{0,400}\"|[^\s'\"-]\S{0,200}))?"
+)
+_STARTS: Final = re.compile(r"\bvllm serve \S{1,200}|(?<!\S)--?model[ =]\S{1,200}")
+MOST_NAMED: Final = 3
+"""Flags of a text that is a command, where a sentence names one or two."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
 
@@ -128,6 +134,11 @@ def plain_words(text: str) -> str:
     return f" {' '.join(filter(None, words))} "
 
 
+def _without_command(text: str) -> str:
+    """Return a text without the flags of a command within it; one or two can be what a title is about."""
+    return _STARTS.sub(" ", _FLAG.sub(" ", text)) if len(_FLAG.findall(text)) >= MOST_NAMED else text
+
+
 def without_formats(text: str) -> str:
     """Return a text whose names of models lack the words of their quantization.
 
@@ -148,7 +159,7 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             return ()
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
-        said = text if tags is None else text[tags.end() :]
+        said = _without_command(text if tags is None else text[tags.end() :])
         # A heading is one sentence, whatever stands in it.
         headed = heads and (tags is not None or text.startswith("#"))
         for at, each in enumerate([said] if headed else (_ENDS if heads else _CLAUSES).split(said)):

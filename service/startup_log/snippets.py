@@ -32,6 +32,12 @@ _SHELL: Final = re.compile(
     r"\b(?:docker|podman|nerdctl|kubectl)\b.{0,200}\b(?:run|exec|create)\b|"
     rf"\bvllm serve\b(?!{SENTENCE})"
 )
+_LISTED: Final = re.compile(r"\b(?:args|command|entrypoint)\s{0,4}:\s{0,80}\[")
+"""The beginning of a container's list of words."""
+_QUOTED: Final = re.compile(
+    r"[\"']--([a-z][a-z0-9-]{1,60})[\"'],\s{0,80}[\"']([^\"'\n-][^\"'\n]{0,200})[\"']"
+)
+"""A flag and its value as two items of a list."""
 _PLAIN_PROMPT: Final = re.compile(r"\s{0,8}(?:> |\$ )")
 _MARKS: Final = re.compile(r"^\s{0,8}`{1,3}|`{1,3}\s{0,8}$")
 """Marks of code around a command on one line."""
@@ -45,7 +51,16 @@ def snippet_arguments(text: str) -> Arguments | None:
         pairs = text_pairs(snippet)
         if any(name == "model" for name, _ in pairs):
             return arguments_of_pairs(pairs)
-    return None
+    return _of_cut_list(text[:MAX_TEXT])
+
+
+def _of_cut_list(text: str) -> Arguments | None:
+    """Return what a container's list of words says whose end was cut; ``None`` without a model."""
+    begin = _LISTED.search(text)
+    if begin is None:
+        return None
+    pairs = [(each[1].replace("-", "_"), each[2]) for each in _QUOTED.finditer(text, begin.start())]
+    return arguments_of_pairs(pairs) if any(name == "model" for name, _ in pairs) else None
 
 
 def _snippets(lines: Sequence[str]) -> Iterator[str]:

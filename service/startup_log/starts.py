@@ -8,6 +8,7 @@ from typing import Final
 
 from service.startup_log.exceptions import class_in
 from service.startup_log.failure import find_failure
+from service.startup_log.known_words import shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
@@ -28,6 +29,8 @@ _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serv
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
 _ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
 """How uvicorn's log of requests writes an answer that failed."""
+_ANSWERED: Final = re.compile(r'"(?:POST|GET) /\S{1,200} HTTP/[\d.]{1,4}" \d{3}\b')
+"""The same of any answer."""
 _FEW: Final = 8
 """Changes of the time that an export must have before its order is judged."""
 _MOST_OF: Final = 0.8
@@ -125,7 +128,13 @@ def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:
     failure = find_failure(lines)
     if failure is None or failure.refused or not had_started(lines, milestone):
         return failure
-    return replace(failure, serving=True)
+    return replace(failure, serving=True, answers=_answers(lines, failure.line))
+
+
+def _answers(lines: Sequence[LogLine], failed_on: int) -> bool:
+    """Whether the server went on to answer below a failure, and no line shows that its engine ended."""
+    answered = any(line.number > failed_on and _ANSWERED.search(line.text) is not None for line in lines)
+    return answered and not shows_death(lines)
 
 
 def _milestones(texts: Sequence[str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from service.startup_log.given_settings import given_settings
@@ -164,10 +165,14 @@ _LEFT: Final = re.compile(r"(?i)[^.]{0,20}\bbut (?:after|since) (?:upgrad|updat)
 def _release(lines: Sequence[LogLine]) -> str | None:
     candidates = [line.text for line in lines if line.origin is None and "vllm" in line.text.lower()]
     for words, pattern in _RELEASES:
-        for text in candidates:
-            found = pattern.finditer(text) if words in text.lower() else ()
-            match = next((each for each in found if not _works(text, each)), None)
-            if match is not None:
+        found = (
+            (text, match)
+            for text in candidates
+            if words in text.lower()
+            for match in islice(pattern.finditer(text), MOST_NAMES)
+        )
+        for text, match in islice(found, MOST_NAMES):
+            if not _works(text, match):
                 return match[1].rstrip(".")
     return None
 

@@ -1,7 +1,7 @@
 """Names the cause that a person describes: by what a sentence is about, and what is wrong with it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -97,12 +97,15 @@ class Described:
 
 
 def described(
-    found: Sequence[Sentence], *, titles_only: bool = False, died: bool = False
+    found: Sequence[Sentence],
+    *,
+    titles_only: bool = False,
+    counts: Callable[[FailureCause], bool] = bool,
 ) -> Described | None:
     """Return what sentences describe: a reason in the title, else in another one, else only what happened.
 
-    Beside the log of a start, sentences without a title that complains are those of a script. Where the
-    text shows that the engine ``died``, no cause counts with which it goes on.
+    Beside the log of a start, sentences without a title that complains are those of a script.
+    ``counts``: whether the rest of the text allows a cause.
     """
     if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
         return None
@@ -119,7 +122,7 @@ def described(
                     each
                     for each in _vocabulary().symptoms
                     if each.general is general
-                    and not (died and each.cause.of_request)
+                    and counts(each.cause)
                     and each.is_in(sentence)
                     and (in_names or each.is_in_unformatted(sentence))
                 ),

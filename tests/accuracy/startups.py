@@ -217,6 +217,7 @@ def third_part(board: Board) -> Table:
         "11-23": {Part.NEWEST},
         "evening": {Part.LATEST},
         "night": {Part.NIGHT},
+        "midnight": {Part.MIDNIGHT},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

@@ -31,6 +31,8 @@ LATEST: Final = "n"
 """The same of those that were gathered after them, in the same way."""
 NIGHT: Final = "y"
 """The same of those that were gathered after these, in the same way."""
+MIDNIGHT: Final = "d"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -45,21 +47,25 @@ class Part(StrEnum):
     FOUND = "held out: found"
     """Gathered after the first constants were fitted, from sources of their own."""
     UNFITTED = "held out: unfitted"
-    """Gathered after all of these; two of them show what ``compile_percent_v2`` says."""
+    """Gathered after all of these; two of them show what ``compiling_copies`` says."""
     LEARNT = "fit: gathered last"
     """Gathered last, and looked at row by row."""
     SEALED = "held out: sealed"
-    """Gathered last, and seen only in sum: no constant and no rule was changed because of it."""
+    """Gathered last, and seen only in sum until the end of 23 November; see ``NEVER_FITTED``."""
     NEWEST = "held out: sealed 2026-11-23"
     """Gathered after all of these, and scored once before anything was changed."""
     LATEST = "held out: sealed 2026-11-23, evening"
     """Gathered after these, and scored once before anything was changed."""
     NIGHT = "held out: sealed 2026-11-23, night"
     """Gathered after these, and scored once before anything was changed."""
+    MIDNIGHT = "held out: sealed 2026-11-23, midnight"
+    """Gathered after these, and scored once before anything was changed."""
 
 
-NEVER_FITTED: Final = frozenset({Part.SEALED, Part.NEWEST, Part.LATEST, Part.NIGHT})
-"""Parts that only judge, and are seen in sum."""
+NEVER_FITTED: Final = frozenset({Part.SEALED, Part.NEWEST, Part.LATEST, Part.NIGHT, Part.MIDNIGHT})
+"""Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
+says, and ``unexplained_mib`` is read from them, so that for these two only the last part judges.
+"""
 
 
 WHOLE: Final = {
@@ -68,6 +74,7 @@ WHOLE: Final = {
     NEWEST: Part.NEWEST,
     LATEST: Part.LATEST,
     NIGHT: Part.NIGHT,
+    MIDNIGHT: Part.MIDNIGHT,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

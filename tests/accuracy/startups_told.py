@@ -12,7 +12,7 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType, inline_gpu
-from service.units import GIB
+from service.units import GIB, MIB
 from tests.accuracy.startups_models import KnownModel, NoConfig, find_model
 from tests.accuracy.startups_rows import DATA, Row
 from tests.accuracy.startups_speculation import UntoldSpeculation, read_speculation
@@ -22,6 +22,7 @@ HALF_DIGIT = 0.005
 _READINGS: Mapping[str, Any] = tomllib.loads((DATA / "readings.toml").read_text("utf-8"))
 _GPUS: Mapping[str, Any] = tomllib.loads((DATA / "gpus.toml").read_text("utf-8"))
 _RELEASE = re.compile(r"v?(0\.\d+(?:\.\d+(?:(?:rc|\.dev|\.post|-)?\d*\S*))?)(?: \(.*\))?")
+_WINDOWS = re.compile(r"\b(?:WSL2?|Windows)\b")
 _OLDEST = Version("0.11.0")
 """The oldest that a row can have where it does not tell its release."""
 _OLDEST_TOLD = Version("0.10.2")
@@ -174,8 +175,20 @@ def _gpus(row: Row) -> tuple[GpuType, ...]:
         if re.search(entry["pattern"], name, re.IGNORECASE) and entry.get("gb", size) == size:
             if "refused" in entry:
                 raise NotScored(entry["refused"])
-            return tuple(map(find_gpu, entry["types"]))
+            types = tuple(map(find_gpu, entry["types"]))
+            return tuple(map(_under_windows, types)) if _WINDOWS.search(str(row.get("notes"))) else types
     return ()
+
+
+def _under_windows(gpu: GpuType) -> GpuType:
+    """Return a GPU with the total that CUDA sees under Windows and WSL2: the driver's less 1 MiB.
+
+    Source: the variants in service/gpus/gpus.toml.
+    """
+    if gpu.driver_total_mib is None:
+        return gpu
+    total = (gpu.driver_total_mib - 1) * MIB
+    return replace(gpu, memory_bytes=total, memory_low_bytes=total, memory_high_bytes=total)
 
 
 def _of_size(total_gib: float) -> tuple[GpuType, ...]:

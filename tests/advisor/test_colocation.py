@@ -14,6 +14,7 @@ from service.advisor.plan_types import Candidate
 from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
+from service.gpus.gpu_type import GpuType
 from service.memory.constants import constants_at
 from tests.accuracy.oracle import bundled_architecture
 
@@ -24,10 +25,10 @@ GIB = 2**30
 MIB = 2**20
 
 
-def start(utilization: float, *devices: str, **flags: object) -> SharedStart:
+def start(utilization: float, *devices: str, gpu: GpuType = GPU, **flags: object) -> SharedStart:
     serve = ServeFlags(gpu_memory_utilization=utilization, max_model_len=4096, **flags)  # type: ignore[arg-type]
     model = Model(MODEL, None, "bundled", bundled_architecture(MODEL))
-    request = PlanRequest(model, (GPU,), EngineChoice.of("0.19.0"), serve, search=False)
+    request = PlanRequest(model, (gpu,), EngineChoice.of("0.19.0"), serve, search=False)
     return SharedStart(request, devices)
 
 
@@ -148,6 +149,27 @@ def test_shares_are_offered_where_two_engines_ask_for_more_than_one_gpu() -> Non
     assert len(shares) == 2
     assert sum(shares) < 1
     assert verdicts(shared(*(start(share) for share in shares))) == [Verdict.STARTS, Verdict.STARTS]
+
+
+def test_shares_are_offered_where_a_full_load_would_not_fit() -> None:
+    """Two shares of 0.48 start, and hold more than the GPU with what CUDA and graphs take beside them."""
+    crowded = shared(start(0.48), start(0.48))
+    shares = [float(each) for each in re.findall(r"0\.\d+", crowded.remedy)]
+
+    assert verdicts(crowded)[0] is Verdict.STARTS
+    assert "full load" in crowded.remedy
+    assert not any("full load" in words for words in shared(*map(start, shares)).warnings)
+
+
+def test_no_shares_are_offered_where_weights_alone_are_too_large() -> None:
+    """Qwen3-8B has 15.27 GiB of weights; an L4 has 22.04 GiB, which is less than twice that."""
+    card = find_gpu("l4-24gb")
+    found = shared(start(0.92, gpu=card), start(0.92, gpu=card))
+
+    assert found.remedy.startswith("No shares let these engines start")
+    taken = re.search(r"take ([\d.]+) of", found.remedy)
+    assert taken is not None
+    assert 30.5 < float(taken[1]) < 30.7
 
 
 def test_no_shares_are_offered_where_all_engines_start() -> None:

@@ -104,17 +104,17 @@ def difference(before: Candidate, after: Candidate) -> tuple[float | None, ...]:
 def test_levers_are_ranked_as_an_expert_tries_them() -> None:
     """What costs nothing, then accuracy by what is published, then speed; details and ruined answers last.
 
-    Published: fp8 loses hardly anything, TurboQuant of 3 bits 20.59 % of perplexity.
+    Published: fp8 loses hardly anything, TurboQuant of 3 bits 20.59 % of perplexity. Fewer tokens a batch
+    are no lever of a start that compiles: 8,192 x (2 x 5,120 + 3 x 25,600) x 2 bytes and 128 MiB are 1.45
+    GiB, and the copy of 151,936 x 5,120 x 2 bytes and 20 MiB is 1.47.
     """
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=16_384, kv_cache_dtype="auto")
     named = ("Qwen/Qwen3-32B-FP8", "Qwen/Qwen3-32B-AWQ", "RedHatAI/Qwen3-32B-NVFP4A16")
     found = ask_all("Qwen/Qwen3-32B", "0.33.0", flags, with_levers=True, siblings=named).levers
     order = [lever.change for lever in found]
 
-    assert order[:8] == [
+    assert order[:6] == [
         "--gpu-memory-utilization 0.95",
-        "--max-num-batched-tokens 2048",
-        "--max-num-batched-tokens 4096",
         "checkpoint Qwen/Qwen3-32B-FP8",
         "--quantization fp8_per_tensor",
         "--kv-cache-dtype fp8",

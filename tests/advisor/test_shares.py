@@ -34,7 +34,8 @@ def test_verdict_and_workload_say_the_same_under_data_parallelism() -> None:
     assert best.admission.waits_for is Waiting.NOTHING
     assert "all 16 requests run at once" in text
     assert "Each of the 8 engines" in text
-    assert "gets 2 of the 16 requests. All 2 requests run at once on each" in text
+    assert "Shared out evenly, each gets 2 of the 16 requests" in text
+    assert "All 2 requests run at once on each" in text
     assert "of 16 requests run at once" not in text
 
 

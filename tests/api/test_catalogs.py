@@ -1,6 +1,8 @@
 """What can be planned, by name: the command line and the routes say the same."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -96,10 +98,31 @@ def test_lines_fit_the_width_that_columns_says(columns: int, monkeypatch: pytest
     assert names
     assert set(names) <= {line.split()[0] for line in lines if line.split()}
     assert ("Qwen3ForCausalLM" in " ".join(lines)) == (columns >= 120)
-    assert ("GiB" in lines[0]) == (columns >= 80)
+    assert "GiB" in lines[0] or columns < 80
     # What is left out is said beside the list, which scripts read.
     said = " ".join(CliRunner().invoke(cli, ["models", "list", "qwen3-8b"]).stderr.split())
     assert ("also show:" in said and "class" in said) == (columns < 120)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("kind", ["models", "gpus"])
+def test_whole_lists_fit_a_line_and_keep_every_name(
+    kind: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = json.loads(_run(kind, "list", "--json"))
+    names = answer["models"] if kind == "models" else [gpu["id"] for gpu in answer["gpus"]]
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    lines = _run(kind, "list").splitlines()
+
+    assert max(len(line) for line in lines) <= columns
+    assert set(names) <= {line.split()[0] for line in lines if line.split()}
+
+
+def test_the_readme_counts_the_bundled_models() -> None:
+    said = re.search(r"configs of (\d+) well-known models", Path("README.md").read_text("utf-8"))
+    assert said is not None
+    assert int(said[1]) == len(json.loads(_run("models", "list", "--json"))["models"])
 
 
 def test_quantized_checkpoints_stand_below_their_model_with_their_sizes(
@@ -115,10 +138,10 @@ def test_quantized_checkpoints_stand_below_their_model_with_their_sizes(
     fp8 = (linear + vocabulary) / 2**30
     awq = (linear * (0.5 + 2.5 / 128) + vocabulary) / 2**30
 
-    assert ["Qwen/Qwen3-32B", "32.8", "bfloat16", "61.02"] in rows
-    assert ["Qwen/Qwen3-32B-FP8", "fp8", f"~{fp8:.1f}"] in rows
-    assert ["Qwen/Qwen3-32B-AWQ", "awq", f"~{awq:.1f}"] in rows
-    assert rows.index(["Qwen/Qwen3-32B-FP8", "fp8", f"~{fp8:.1f}"]) == 3
+    assert ["Qwen/Qwen3-32B", "32.8", "61.02", "bfloat16"] in rows
+    assert ["Qwen/Qwen3-32B-FP8", f"~{fp8:.1f}", "fp8"] in rows
+    assert ["Qwen/Qwen3-32B-AWQ", f"~{awq:.1f}", "awq"] in rows
+    assert rows.index(["Qwen/Qwen3-32B-FP8", f"~{fp8:.1f}", "fp8"]) == 3
 
 
 def test_a_checkpoint_that_is_not_bundled_leads_to_its_model(client: TestClient) -> None:

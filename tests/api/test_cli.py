@@ -54,7 +54,7 @@ def test_a_patch_is_given_by_name() -> None:
     assert _run(*line, "--patch", "vllm#40391")[0] == 4
 
 
-CHECK = ("check", "Qwen/Qwen3-32B", "--engine-version", "0.28.0", "--format", "json")
+CHECK = ("check", "Qwen/Qwen3-32B", "--engine-version", "0.33.0", "--format", "json")
 LONG_ANSWERS = ("--prompt-tokens", "8000", "--output-tokens", "30000", "--concurrent-requests", "30")
 
 
@@ -95,7 +95,7 @@ def test_a_check_has_one_candidate_for_each_gpu_with_the_engines_defaults(client
 
     assert [sum(plan["tried"].values()) for plan in plans] == [1, 1]
     assert {(each["kv_cache_dtype"], each["tensor_parallel_size"]) for each in found} == {("auto", 1)}
-    body = {"model": CHECK[1], "engine": {"version": "0.28.0"}, "search": False}
+    body = {"model": CHECK[1], "engine": {"version": CHECK[3]}, "search": False}
     body["gpus"] = ["h200-sxm-141gb", "h100-sxm-80gb"]
     assert client.post("/plan", json=body).json() == json.loads(out)
 

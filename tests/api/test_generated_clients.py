@@ -98,6 +98,11 @@ def test_openapi_python_client_reads_every_answer(tmp_path: Path, client: TestCl
     _run([python, "-c", READER], tmp_path)
     (tmp_path / "bodies.json").write_text(json.dumps(BODIES), "utf-8")
     _run([python, "-c", ASKER], tmp_path)
+    (example,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "usage.md").read_text("utf-8"), re.DOTALL
+    )
+    checked = f"{example}\nassert body.to_dict()['engines'] == ['vllm', 'llama.cpp']"
+    _run([python, "-c", f"import sys\nsys.path.insert(0, '.')\n{checked}"], tmp_path)
     operations = {path.stem for path in (tmp_path / "generated" / "api").rglob("*.py")} - {"__init__"}
     documented = set(re.findall(r"operationId: (\w+)", CONTRACT.read_text("utf-8")))
     assert operations == documented

@@ -54,12 +54,13 @@ def compared(
     cache_bytes: int | None = BUDGET,
     tokens: int | None = None,
     release: str | None = None,
+    length: int | None = None,
 ) -> GpuComparison:
     request = PlanRequest(
         Model(model, None, "bundled", bundled_architecture(model)),
         (find_gpu(gpu),),
         EngineChoice.of(release),
-        ServeFlags(),
+        ServeFlags(max_model_len=length),
         counts=(count,),
     )
     (found,) = compare_engines(EnginesQuestion(request, engines, cache_bytes, tokens)).gpus
@@ -119,6 +120,19 @@ def test_vllm_is_shortened_as_the_others_are() -> None:
     assert plan.figures is not None
     assert plan.figures.longest_request == 128_224
     assert "--max-model-len 128224" in plan.command
+
+
+def test_a_given_length_bounds_vllm_alone_and_says_so() -> None:
+    """Qwen3-8B on an L4 has room for more than 16,384 tokens; `--max-model-len` refuses a longer request."""
+    engines = (VllmAsked(), llama())
+    found = compared(*engines, model="Qwen/Qwen3-8B", gpu="l4-24gb", count=1, cache_bytes=None, length=16_384)
+    one, other = found.plans
+
+    assert one.figures is not None
+    assert other.figures is not None
+    assert one.figures.longest_request == 16_384
+    assert other.figures.longest_request > 16_384
+    assert any("--max-model-len" in note for note in one.notes)
 
 
 def test_refusals_are_in_the_engines_words() -> None:

@@ -33,7 +33,6 @@ DATA: Final = json.loads(
 )
 NOT_FORESEEN: Final[Mapping[str, str]] = {
     "awq_sub2": "one of two fused projections is excluded",
-    "ct_expertonly": "a dense model whose checkpoint quantizes only experts",
     "ct_w3": "the kernels of 3 bits are a package of their own (humming)",
     "ct_w4a8int": "the same",
 }

@@ -2,7 +2,7 @@
 
 `weighed.json.gz` holds what vLLM 0.19.0 to 0.33.0 allocated on torch's meta device for tensor parallel rank 0
 of each pipeline stage: classes drawn evenly, with their own configs or a random layout of `layouts.json.gz`
-(seeds 77, 4711, 20261122 to 20261126), encoders of images and sound, and two layers of gpt-oss with
+(seeds 77, 4711, 20261122 to 20261128), encoders of images and sound, and two layers of gpt-oss with
 32 experts in each layout. Most models with more than eight layers were cut to eight. Rows with
 `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
 name the quantized layers.
@@ -39,12 +39,21 @@ FAR: Final[Mapping[str, str]] = {
     "SolarOpenForCausalLM": UNREAD,
 }
 """Classes of which some row is further off than a thousandth, and why."""
+TRANSFORMED: Final = (
+    "0.24.0 runs it on the transformers library, which makes what is on the meta device, as all is here, of "
+    "the model's type: words of packed integers too"
+)
+"""TransformersBase.init_parameters."""
 FAR_LAYOUTS: Final[Mapping[str, str]] = {
     "20261122-0279": "AutoRound's exceptions name modules that HRM calls otherwise",
-    "20261124-0118": "MiniMax makes all parameters, words of packed integers too, of the model's type",
+    "20261124-0118": TRANSFORMED,
+    "20261127-0018": TRANSFORMED,
+    "20261127-0075": TRANSFORMED,
+    "20261127-0261": TRANSFORMED,
     "20261122-0133": "the headers that were made up leave the output embedding unquantized",
     "4711-0123": "transformers 4 takes the class of the text part, null, for that of the model, and pools",
     "20261125-0066": "transformers runs the class, which the release does not list",
+    "20261128-0294": "the same",
 }
 """Rows that are further off for their layout, and why."""
 

@@ -82,7 +82,7 @@ def test_images_and_files_show_the_platform() -> None:
 
 
 def test_a_command_in_a_sentence_ends_at_its_mark() -> None:
-    # numtide/nixpkgs thread on vllm 0.10.0
+    # vLLM 0.10.0, a package of Nix
     log = read_log("Got some error testing `./result/bin/vllm serve Qwen/Qwen2.5-1.5B-Instruct`:\n")
     assert log.model == "Qwen/Qwen2.5-1.5B-Instruct"
 
@@ -96,6 +96,20 @@ def test_a_value_that_was_cut_names_no_model() -> None:
     assert read_log(text).model == "Qwen/Qwen3-0.6B"
 
 
+def test_a_variable_is_no_model() -> None:
+    assert read_log("vllm serve $model_path --tensor-parallel-size 8\n").model is None
+
+
+def test_the_dump_of_a_failed_step_names_the_release() -> None:
+    # vLLM 0.11.1, logging_utils/dump_input.py
+    line = (
+        "(EngineCore_DP0 pid=6) ERROR 10-06 13:28:27 [logging_utils/dump_input.py:69] Dumping input "
+        "data for V1 "
+        "LLM engine (v0.11.1) with config: model='a/b'"
+    )
+    assert read_log(line).release == "0.11.1"
+
+
 def test_a_command_is_found_in_a_file_as_in_a_text() -> None:
     # vllm-project/vllm#12239: an image of one's own, marked on one line.
     text = (
@@ -104,3 +118,16 @@ def test_a_command_is_found_in_a_file_as_in_a_text() -> None:
     )
     for log in (text, condense(iter([text.encode()]))):
         assert read_log(log).model == "meta-llama/Llama-3.2-1B-Instruct"
+
+
+def test_a_manifest_whose_end_was_cut_still_names_the_model() -> None:
+    # vllm-project/vllm#14025
+    text = (
+        "        image: vllm/vllm-openai:v0.7.3\n"
+        '        args: [ "--model", "meta-llama/Llama-3.1-8B-Instruct", \n'
+        '                "--gpu-memory-utilization", "0.8", \n'
+        '                "--distributed-executor-backend", "mp",'
+    )
+    log = read_log(f"# [Bug]: it hangs\n\n{text}")
+    assert log.model == "meta-llama/Llama-3.1-8B-Instruct"
+    assert log.flags["gpu_memory_utilization"] == 0.8

@@ -80,3 +80,24 @@ def test_an_exception_under_such_a_title_is_the_failure() -> None:
     assert failure is not None
     assert not failure.hangs
     assert failure.type == "ValueError"
+
+
+def test_a_hang_while_graphs_are_captured_is_no_lack_of_memory() -> None:
+    # vllm-project/vllm#39010, #46933
+    for title in (
+        "# [Bug]: Hang During CUDA Graph Capture on ROCM in 0.19\n",
+        "# [Bug]: CUDA Graph capture hang\n",
+    ):
+        failure = read_log(title).failure
+        assert failure is not None
+        assert failure.hangs
+        assert failure.cause is not None
+        assert failure.cause.name == "worker_hangs"
+        assert "--enforce-eager" in failure.cause.remedy
+
+
+def test_a_title_that_quotes_the_wait_is_of_a_hang() -> None:
+    # vllm-project/vllm#27313
+    failure = read_log(f"# [Bug]: {WAITS.format(minute=10)[:160]}\n").failure
+    assert failure is not None
+    assert failure.hangs

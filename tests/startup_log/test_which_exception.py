@@ -136,3 +136,53 @@ def test_of_a_wrapper_the_exception_is_shown_and_not_its_source() -> None:
     failure = read_log(text).failure
     assert failure is not None
     assert failure.line == 3
+
+
+def test_lines_that_were_joined_are_read_apart() -> None:
+    # As vllm-project/vllm#24322 has them: a page that lost the ends of lines.
+    text = (
+        "My command: vllm serve a/b --tensor-parallel-size 2 & Error message: "
+        "(Worker_TP0 pid=11) ERROR 10-13 12:01:14 [multiproc_executor.py:597] WorkerProc failed to start. "
+        "(Worker_TP0 pid=11) ERROR 10-13 12:01:14 [multiproc_executor.py:597] Traceback (most recent "
+        "call last): "
+        "(Worker_TP0 pid=11) ERROR 10-13 12:01:14 [multiproc_executor.py:597] ValueError: heads are odd"
+    )
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.type == "ValueError"
+    assert failure.message == "heads are odd"
+
+
+def test_an_engine_that_logs_was_installed() -> None:
+    title = "# [Bug]: pip based installation failed when requesting the API\n\n"
+    begun = "INFO 06-11 15:12:08 [core.py:455] Waiting for init message from front-end.\n"
+    alone = read_log(title).failure
+    assert alone is not None
+    assert alone.cause is not None
+    assert alone.cause.name == "install_failed"
+    beside = read_log(title + begun).failure
+    assert beside is None or beside.cause is None or beside.cause.name != "install_failed"
+
+
+def test_a_command_of_many_flags_is_no_description() -> None:
+    flags = '--tensor-parallel-size 2 --max-model-len 10000 --speculative-config \'{"method": "mtp"}\''
+    failure = read_log(f"I ran: vllm serve a/b-8B-FP8 {flags} and got an error").failure
+    assert failure is None or failure.cause is None
+
+
+def test_a_server_that_answers_below_a_failure_has_not_ended() -> None:
+    # vLLM 0.10.0 on a CPU without the package: each completion answers 500.
+    failed = (
+        '  File "/x/vllm/v1/attention/backends/cpu_attn.py", line 587, in forward\n'
+        "ModuleNotFoundError: No module named 'intel_extension_for_pytorch'\n"
+        'INFO:     127.0.0.1:51088 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error\n'
+    )
+    goes_on = read_log(failed).failure
+    assert goes_on is not None
+    assert goes_on.serving
+    assert goes_on.answers
+    died = read_log(
+        f"{failed}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+    ).failure
+    assert died is not None
+    assert not died.answers

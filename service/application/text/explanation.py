@@ -109,7 +109,7 @@ def headline(explanation: Explanation) -> str:
 
 def _of_a_hang(ending: Diagnosis, cause: str) -> str:
     which = "The engine started and hangs" if ending.serving else "The engine hangs"
-    return f"{which} where the log ends, on line {ending.line}: {cause}."
+    return f"{which}, as line {ending.line} shows: {cause}."
 
 
 def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
@@ -131,7 +131,8 @@ def _of_a_running_engine(ending: Diagnosis, cause: str) -> str:
         return f"The program that calls the engine failed on line {ending.line}, not the engine."
     if ending.refused:
         return f"The engine runs and refused a request, on line {ending.line}: {cause}."
-    return f"The engine started and died later, on line {ending.line}: {cause}."
+    ended = "failed at a request" if ending.answers else "died later"
+    return f"The engine started and {ended}, on line {ending.line}: {cause}."
 
 
 def _without_failure(explanation: Explanation) -> str:

@@ -76,6 +76,7 @@ def muse_glimmer(config: Config) -> tuple[Tower, ...]:
             ),
             frame_elements=(patch + positions + 4) * width,
             quantizable=False,
+            heads=vision.count("num_attention_heads", default=16),
         ),
     )
 

@@ -55,12 +55,8 @@ def kimi_k25(config: Config) -> tuple[Tower, ...]:
             ),
             block_elements=4 * width,
             frame=(
-                Projection(
-                    f"{PROJECTOR}_1", merged, (merged,), Split.REPLICATED, bias=True, quantizable=False
-                ),
-                Projection(
-                    f"{PROJECTOR}_2", merged, (hidden,), Split.REPLICATED, bias=True, quantizable=False
-                ),
+                Projection(f"{PROJECTOR}_1", merged, (merged,), Split.REPLICATED, bias=True, cast=True),
+                Projection(f"{PROJECTOR}_2", merged, (hidden,), Split.REPLICATED, bias=True, cast=True),
             ),
             frame_elements=(_moon_patch(vision) + 1 + _moon_positions(vision) + 2 + 2) * width,
         ),
@@ -98,8 +94,8 @@ def kimi_k3(config: Config) -> tuple[Tower, ...]:
             ),
             block_elements=2 * norm * width,
             frame=(
-                Projection(f"{PROJECTOR}_1", merged, (merged,), Split.REPLICATED, quantizable=False),
-                Projection(f"{PROJECTOR}_2", merged, (hidden,), Split.REPLICATED, quantizable=False),
+                Projection(f"{PROJECTOR}_1", merged, (merged,), Split.REPLICATED, cast=True),
+                Projection(f"{PROJECTOR}_2", merged, (hidden,), Split.REPLICATED, cast=True),
             ),
             frame_elements=(_moon_patch(vision) + bias + _moon_positions(vision) + norm) * width + hidden,
             heads=vision.count("vt_num_attention_heads"),

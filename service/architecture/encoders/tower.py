@@ -26,6 +26,8 @@ class Projection:
     split: Split
     bias: bool = False
     quantizable: bool = True
+    cast: bool = False
+    """The engine makes it of the model's type once it is built."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,8 @@ def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, s
         outputs = shards.share(layer.mixer.num_heads) * layer.mixer.head_size
         for part in ("q", "k", "v"):
             adapter = f"{name}.linear_{part}_adapter"
-            yield Linear(f"{adapter}.A", inputs, (rank,))
-            yield Linear(f"{adapter}.B", block.adapter_rank, (outputs,))
+            yield Linear(f"{adapter}.A", inputs, (rank,), splits_outputs=shards.splits)
+            yield Linear(f"{adapter}.B", block.adapter_rank, (outputs,), splits_outputs=shards.splits)
     if isinstance(layer.feed_forward, DenseFeedForward):
         width = shards.share(layer.feed_forward.intermediate_size)
         yield Linear(f"{name}.gate_up_proj_adapter.A", hidden, (rank,))

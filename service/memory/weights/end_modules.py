@@ -58,7 +58,8 @@ def end_modules(
     if extra is not None:
         all_layers = extra.size * len(architecture.layers)
         yield PlainModule(shards.vocabulary(extra.vocab_size) * all_layers + extra.size)
-        yield Linear("per_layer_model_projection", hidden, (shards.share(all_layers),))
+        outputs = (shards.share(all_layers),)
+        yield Linear("per_layer_model_projection", hidden, outputs, splits_outputs=shards.splits)
 
 
 def _is_tied(architecture: ModelArchitecture, layout: StageLayout) -> bool:

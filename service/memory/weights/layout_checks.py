@@ -29,7 +29,12 @@ from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_li
 from service.memory.weights.module_bytes import AS_STORED
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of, tower_modules_of
+from service.memory.weights.parameters import (
+    layer_modules_of,
+    module_bytes_of,
+    modules_of_ends,
+    tower_modules_of,
+)
 from service.memory.weights.quantized import refines, runs_on_marlin
 from service.memory.weights.quark_checks import quark_linear
 
@@ -39,6 +44,7 @@ INPUT_BLOCKS: Final = (
 OUTPUT_BLOCKS: Final = (
     "Weight output_partition_size = {size} is not divisible by weight quantization block_n = {block}."
 )
+UNMATCHED: Final = "Unable to find matching target for {layer} in the compressed-tensors config."
 NEGATIVE_SIZE: Final = "Trying to create tensor with negative dimension -{hidden}: {shape}"
 LEAST_GROUP: Final = 32
 GENERAL_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
@@ -119,15 +125,22 @@ def _refusal(
         rules_for(release).auto_round,
         rules_for(release).quark,
         sizes.layout.padded_marlin_experts,
+        towers,
     )
     found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
     built = (
         tower_modules_of(architecture, deployment, release)
         if towers
-        else chain.from_iterable(layer_modules_of(architecture, deployment, release))
+        else chain(
+            chain.from_iterable(layer_modules_of(architecture, deployment, release)),
+            modules_of_ends(architecture, deployment, release),
+        )
     )
     for module in built:
         scheme = sizes.scheme_of(module)
+        unmatched = sizes.unmatched_name(module) if scheme is None else None
+        if unmatched is not None:
+            return _refuse("ValueError", UNMATCHED.format(layer=unmatched))
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
     return next(chain.from_iterable(starmap(loader.faults, found.values())), None)
@@ -163,6 +176,8 @@ class _Loader:
     auto_round: AutoRoundRules
     quark: QuarkRules
     padded_marlin_experts: bool
+    towers: bool = False
+    """What is built are encoders."""
 
     def faults(self, module: Module, scheme: WeightScheme) -> Iterator[EngineRefusal]:
         """Yield what the release raises about a module."""
@@ -237,32 +252,30 @@ class _Loader:
         if self.by_modelopt:
             yield from modelopt_linear(linear, scheme, self.rules)
         elif blocks:
-            yield from starmap(_refuse, _blocks(linear, scheme.block or (128, 128), self.method, self.rules))
+            yield from starmap(_refuse, self._blocks(linear, scheme.block or (128, 128)))
         if self.method in AUTO_ROUND:
             yield from auto_round_faults(linear, scheme, self.auto_round)
         if scheme.format in PACKED_FORMATS:
             yield from packed_faults(linear, scheme, self.method, self.device, self.rules)
 
+    def _blocks(self, linear: Linear, block: tuple[int, int]) -> Iterator[tuple[str, str]]:
+        """Source: vLLM 0.15.1 to 0.33.0, utils/fp8_utils.py validate_fp8_block_shape.
+
+        Of a fused matrix that is not split, the last projection may end inside a block.
+        """
+        high, wide = block
+        if linear.input_shards > 1 and linear.inputs % wide:
+            yield "ValueError", INPUT_BLOCKS.format(size=linear.inputs, block=wide)
+        known = self.towers or linear.splits_outputs or _last(linear) in SPLIT_OUTPUTS
+        if not known or _unaligned(linear, self.method, self.rules):
+            return
+        for output in linear.outputs if linear.splits_outputs else linear.outputs[:-1]:
+            if output % high:
+                yield "ValueError", OUTPUT_BLOCKS.format(size=output, block=high)
+
 
 def _refuse(kind: str, words: str) -> EngineRefusal:
     return EngineRefusal(Stage.MODEL, words, type=kind)
-
-
-def _blocks(
-    linear: Linear, block: tuple[int, int], method: str, rules: LayoutRules
-) -> Iterator[tuple[str, str]]:
-    """Source: vLLM 0.15.1 to 0.33.0, utils/fp8_utils.py validate_fp8_block_shape.
-
-    Of a fused matrix that is not split, the last projection may end inside a block.
-    """
-    high, wide = block
-    if linear.input_shards > 1 and linear.inputs % wide:
-        yield "ValueError", INPUT_BLOCKS.format(size=linear.inputs, block=wide)
-    if _last(linear) not in SPLIT_OUTPUTS or _unaligned(linear, method, rules):
-        return
-    for output in linear.outputs if linear.splits_outputs else linear.outputs[:-1]:
-        if output % high:
-            yield "ValueError", OUTPUT_BLOCKS.format(size=output, block=high)
 
 
 def _unaligned(linear: Linear, method: str, rules: LayoutRules) -> bool:

@@ -45,6 +45,8 @@ Source: vLLM 0.19.0 to 0.33.0, maybe_update_config of AutoAWQConfig and AutoGPTQ
 """
 
 
+_FLOATS: Final = frozenset({WeightFormat.FP8, WeightFormat.MXFP8})
+"""Formats whose elements are of a type of PyTorch, which changes where a module is made of another."""
 _LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model", "vit_large_projector")
 """Parts of names of modules that ModelOpt's checkpoints leave unquantized, whatever their lists say.
 
@@ -107,7 +109,7 @@ class ModuleBytes:
 
     def _linear(self, linear: Linear) -> int:
         scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
-        if scheme is None:
+        if scheme is None or (linear.cast and scheme.format in _FLOATS):
             return plain_linear(linear, self.element_bytes)
         if linear.router and self._router_is_stored_plain():
             return plain_linear(linear, self.element_bytes)
@@ -135,14 +137,21 @@ class ModuleBytes:
         if scheme is None:
             return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
         if self._rounds(scheme):
-            experts = self._rounded(experts, mxfp4=True, capability=self._kernels(scheme))
+            experts = self._rounded(experts, mxfp4=True, capability=self._kernels(experts, scheme))
         if scheme.format in _ON_MARLIN:
             if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
                 return weight_only_experts(experts, scheme, self.element_bytes)
             if scheme.format is WeightFormat.GPTQ:
                 experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
                 scheme = replace(scheme, zero_points_as_scales=self.layout.gptq_zero_points_as_scales)
-        return experts_bytes(experts, self._ordered(scheme), self.element_bytes)
+        ordered = self._ordered(scheme)
+        if (
+            scheme.named_order
+            and self.layout.repeated_named_orders
+            and runs_on_marlin(experts, scheme, padded=False)
+        ):
+            ordered = _with_order(scheme, repeated=True)
+        return experts_bytes(experts, ordered, self.element_bytes)
 
     def _base_scheme(self) -> WeightScheme | None:
         """Return GPTQ's scheme of all modules that no pattern of ``dynamic`` names, if there is one.
@@ -166,13 +175,17 @@ class ModuleBytes:
             or (w4a8 and self.layout.rounded_w4a8_experts)
         )
 
-    def _kernels(self, scheme: WeightScheme) -> tuple[int, int]:
-        """Return the compute capability whose kernels of MXFP4 run: Hopper's take 16-bit activations alone.
+    def _kernels(self, experts: Experts, scheme: WeightScheme) -> tuple[int, int]:
+        """Return the compute capability whose kernels of MXFP4 run.
 
-        Source: vLLM 0.33.0, fused_moe/oracle/mxfp4.py: Marlin; asked of gpt-oss on 9.0.
+        Hopper's take 16-bit activations and the function of gpt-oss alone, whose experts have biases.
+
+        Source: vLLM 0.33.0, fused_moe/oracle/mxfp4.py: Marlin; asked of gpt-oss on 9.0; 0.19.0 to 0.33.0,
+        gpt_oss_triton_kernels_moe.py _supports_activation; asked of Qwen 2 MoE on 9.0 in 0.24.0.
         """
         hopper = self.compute_capability[0] == HOPPER
-        return AMPERE if hopper and scheme.byte_activations else self.compute_capability
+        other = scheme.byte_activations or not experts.bias
+        return AMPERE if hopper and other else self.compute_capability
 
     def _rounded(
         self, experts: Experts, *, mxfp4: bool, capability: tuple[int, int] | None = None
@@ -200,7 +213,7 @@ class ModuleBytes:
             return replace(scheme, channel_scales=self.layout.w4a8_channel_scales)
         if not self.layout.activation_order_indices:
             return scheme
-        return _with_order(scheme)
+        return _with_order(scheme, repeated=scheme.activation_order)
 
     def _expert_scheme(self, experts: Experts) -> WeightScheme | None:
         quantization, parts = self.quantization, experts.parts
@@ -219,6 +232,28 @@ class ModuleBytes:
             and self._scheme(module.name, EXPERT_PROJECTIONS) is not None
         )
 
+    def unmatched_name(self, module: Module) -> str | None:
+        """Return the name of a linear layer that is refused: no group is for it, and no list leaves it."""
+        method = None if self.quantization is None else self.quantization.method
+        if method != COMPRESSED_TENSORS or not self.layout.names_every_layer or not self._groups:
+            return None
+        if not isinstance(module, Linear) or not module.quantizable or self.spelling.leaves(module.name):
+            return None
+        prefixes, names = self._names(module.name, module.parts)
+        if any(self._ignored(each, prefixes) for each in names):
+            return None
+        named = (
+            targets is None or any(targets.has(each, prefixes) for each in names)
+            for targets, _ in self._groups
+        )
+        if any(named):
+            return None
+        return names[0] if prefixes == PREFIXES else prefixes[0] + names[0]
+
+    def _names(self, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the prefixes that a module may have, the engine's first, and its names after them."""
+        return _named(self.spelling, name, parts if self.maps_parts else ())
+
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
@@ -227,9 +262,7 @@ class ModuleBytes:
             return None
         if self.spelling.leaves(name):
             return None
-        decoder = name.startswith(LAYERS)
-        prefixes = (self.spelling.prefixes or PREFIXES) if decoder else PREFIXES
-        names = tuple(_spellings(*spelled(self.spelling, name, parts if self.maps_parts else ())))
+        prefixes, names = self._names(name, parts)
         if any(self._ignored(each, prefixes) for each in names):
             return None
         for targets, scheme in self._groups:
@@ -257,8 +290,8 @@ class ModuleBytes:
 
 
 @lru_cache(maxsize=256)
-def _with_order(scheme: WeightScheme) -> WeightScheme:
-    return replace(scheme, activation_order=True, repeated_scales=scheme.activation_order)
+def _with_order(scheme: WeightScheme, *, repeated: bool) -> WeightScheme:
+    return replace(scheme, activation_order=True, repeated_scales=repeated)
 
 
 def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], bool]:
@@ -273,6 +306,12 @@ def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], boo
     if quantization.method == "bitsandbytes":
         return lambda name, _: name in ignored or ignored.within(name)
     return ignored.has
+
+
+@lru_cache(maxsize=1 << 15)
+def _named(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    known = spelling.prefixes if name.startswith(LAYERS) else ()
+    return known or PREFIXES, tuple(_spellings(*spelled(spelling, name, parts)))
 
 
 def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:

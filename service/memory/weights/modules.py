@@ -30,6 +30,8 @@ class Linear:
     splits_outputs: bool = False
     """Ranks share its outputs, and none is on two of them."""
     quantizable: bool = True
+    cast: bool = False
+    """It is made of the model's type once it is built: elements of eight bits that are floats do not stay."""
     router: bool = False
     """It chooses the experts of a token, or is as small; quantizing tools leave it alone."""
 

@@ -156,6 +156,16 @@ def modules_beside_layers(
     yield from _after_layers(architecture, layout, deployment, layers)
 
 
+def modules_of_ends(
+    architecture: ModelArchitecture, deployment: Parallelism, release: Version
+) -> tuple[Module, ...]:
+    """Return the modules before and after all layers, but for towers, on tensor parallel rank 0."""
+    layout = weight_layout_at(release)
+    _, built = _rules(architecture, deployment, release)
+    whole = range(len(architecture.layers))
+    return tuple(_before_layers(architecture, layout.stages, deployment.shards, whole, built))
+
+
 def tower_modules_of(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[Module, ...]:

@@ -74,8 +74,8 @@ def _separate_delta_net(mixer: GatedDeltaNet, hidden: int, name: str, shards: Sh
     parts = ("q_proj", "k_proj", "v_proj", "g_proj")
     yield PlainModule((2 * keys + values) * mixer.conv_kernel)
     yield Linear(f"{name}.in_proj_qkvg", hidden, (keys, keys, values, values), parts)
-    yield Linear(f"{name}.b_proj", hidden, (heads,))
-    yield Linear(f"{name}.a_proj", hidden, (heads,))
+    yield Linear(f"{name}.b_proj", hidden, (heads,), splits_outputs=shards.splits)
+    yield Linear(f"{name}.a_proj", hidden, (heads,), splits_outputs=shards.splits)
     yield PlainModule(2 * heads + mixer.value_head_dim)
     yield Linear(f"{name}.o_proj", values, (hidden,), input_shards=shards.tensor_parallel_size)
 

@@ -13,7 +13,7 @@ LAYERS: Final = "layers."
 """Names of modules of decoder layers begin so here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
     """Names of the modules of a decoder's layers in one release.
 
@@ -46,10 +46,9 @@ Source: vLLM 0.33.0, models/transformers/base.py: no prefix becomes ``model.``; 
 """
 
 
-@lru_cache(maxsize=1 << 15)
 def spelled(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return the engine's name of a module, without a prefix, and those of the projections it fuses."""
-    if spelling == USUAL or not name.startswith(LAYERS):
+    if spelling is USUAL or not name.startswith(LAYERS):
         return name, parts
     number, _, path = name.removeprefix(LAYERS).partition(".")
     renamed = next(_renamed(spelling, path), path)

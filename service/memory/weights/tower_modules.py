@@ -73,5 +73,8 @@ def _projection(projection: Projection, prefix: str, shards: Shards, *, quantiza
         inputs,
         outputs,
         bias=sum(outputs) if projection.bias else 0,
+        input_shards=shards.tensor_parallel_size if projection.split is Split.ROW else 1,
+        splits_outputs=shards.splits and projection.split is Split.COLUMN,
         quantizable=quantizable and projection.quantizable,
+        cast=projection.cast,
     )

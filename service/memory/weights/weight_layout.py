@@ -58,6 +58,8 @@ class QuantizedLayout:
     """Layers that a mixed ModelOpt checkpoint stores in W4A16_NVFP4 are quantized."""
     mixed_mxfp8: bool
     """Layers that a mixed ModelOpt checkpoint stores in MXFP8 are quantized."""
+    names_every_layer: bool
+    """A linear layer that no group of compressed-tensors is for, and no list leaves, is refused."""
     checkpoint_names: bool
     """Lists of compressed-tensors name the projections of experts as the model's checkpoints do."""
     quantized_output: bool
@@ -66,6 +68,8 @@ class QuantizedLayout:
     """Group-quantized experts and GPTQ layers always have indices of the activation order; where a checkpoint
     uses it, layers split by their inputs have the scales of all ranks' inputs.
     """
+    repeated_named_orders: bool
+    """Experts of compressed-tensors have the scales of all ranks' inputs whatever order the config names."""
     w4a8_channel_scales: bool
     """Experts with integers of four bits and activations of eight have a scale for each output too."""
     rounded_w4a8_experts: bool
@@ -102,6 +106,8 @@ class StageLayout:
     """The layer between pooling and classifier has the type of the head, not that of the model."""
     tied_when_unset: frozenset[str]
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
+    keeps_own_output: bool
+    """An output layer that the checkpoint brings is kept where it differs from the embedding."""
     transformers_classes: frozenset[str]
     """Classes that run on the transformers backend, which has no rotary tables."""
 

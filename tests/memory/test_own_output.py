@@ -1,0 +1,71 @@
+"""An output layer that a checkpoint brings, and its config does not speak of (vLLM issue 51063).
+
+Mistral-Small-3.2-24B: 131,072 rows of 5,120 numbers of 2 bytes are 1.25 GiB. Its safetensors headers say
+48,022,722,560 bytes, 44.72 GiB; without the output layer 46,680,545,280, 43.47 GiB. vLLM 0.19.0 logs
+44.76 GiB for 3.1, of the same shape.
+"""
+
+import pytest
+from packaging.version import Version
+
+from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_types import Basis, Estimate
+from service.memory.interval import exact
+from service.units import GIB
+from tests.accuracy.oracle import bundled_architecture
+
+MISTRAL = bundled_architecture("mistralai/Mistral-Small-3.2-24B-Instruct-2506")
+STORED = 48_022_722_560
+OUTPUT = 131_072 * 5_120 * 2
+MEMORY = exact(80 * GIB, Basis.GIVEN, "80 GiB")
+CLOSE = 0.06 * GIB
+"""What is allocated beside the parameters: rotary tables, and segments."""
+
+
+def weights(release: str, stored: int | None, quantization: str | None = None) -> Estimate:
+    inputs = BudgetInputs(
+        release=Version(release),
+        total=MEMORY,
+        compute_capability=(9, 0),
+        max_model_len=8192,
+        gpu_memory_utilization=0.9,
+        max_num_batched_tokens=8192,
+        max_num_seqs=256,
+        quantization=quantization,
+        checkpoint_bytes=stored,
+    )
+    return estimate_budget(MISTRAL, inputs).weights
+
+
+@pytest.mark.parametrize("release", ["0.19.0", "0.21.0", "0.29.0", "0.33.0"])
+def test_a_release_that_keeps_the_output_loads_all_bytes(release: str) -> None:
+    """0.21.0 and before take Mistral3 for untied; from 0.29.0 on the checkpoint decides."""
+    found = weights(release, STORED)
+    assert found.bytes == pytest.approx(STORED, abs=CLOSE)
+    assert found.low > STORED - CLOSE
+
+
+@pytest.mark.parametrize("release", ["0.22.0", "0.28.0"])
+def test_one_that_discards_it_may_read_a_params_json(release: str) -> None:
+    found = weights(release, STORED)
+    assert found.bytes == pytest.approx(STORED, abs=CLOSE)
+    assert found.low == pytest.approx(STORED - OUTPUT, abs=CLOSE)
+
+
+@pytest.mark.parametrize("release", ["0.22.0", "0.29.0", "0.33.0"])
+def test_a_checkpoint_without_an_output_is_tied(release: str) -> None:
+    found = weights(release, STORED - OUTPUT)
+    assert found.bytes == pytest.approx(STORED - OUTPUT, abs=CLOSE)
+    assert found.high < STORED - OUTPUT + CLOSE
+
+
+def test_a_checkpoint_of_unknown_size_may_be_either() -> None:
+    found = weights("0.33.0", None)
+    assert found.low == pytest.approx(STORED - OUTPUT, abs=CLOSE)
+    assert found.high == pytest.approx(STORED, abs=CLOSE)
+
+
+def test_weights_that_are_quantized_while_loading_keep_it_in_16_bits() -> None:
+    """`--quantization fp8` leaves the output as it is: one layer of 1.25 GiB."""
+    with_output = weights("0.33.0", STORED, "fp8").bytes
+    assert with_output - weights("0.33.0", STORED - OUTPUT, "fp8").bytes == pytest.approx(OUTPUT, rel=0.01)

@@ -1,0 +1,73 @@
+"""The automatic `--mem-fraction-static`, worked out by hand from what each release reads of the GPU.
+
+0.5.9's own words: 512 MiB, 1.5 MiB for each token of a chunk, 2 MiB for each request of the largest
+graph, 1,024 MiB / 8 for each rank; at least 10 GiB on GPUs of more than 60 GiB. 0.4.9 to 0.5.2 have
+one figure for each size of GPU.
+"""
+
+import pytest
+
+from service.memory.budget_types import Basis
+from service.sglang.memory_fraction import automatic_fraction
+from service.sglang.releases import RELEASES
+from service.sglang.server_args import SglangArgs
+from tests.accuracy.oracle import bundled_architecture
+
+QWEN3_8B = bundled_architecture("Qwen/Qwen3-8B")
+L4, L40S, H100, H200, B200 = 23034, 46068, 81559, 143771, 183359
+"""MiB that nvidia-smi prints."""
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu_mib", "ranks", "reserve"),
+    [
+        ("0.4.9", L4, 1, 2867.2 + 102.4),
+        ("0.5.2", L4, 4, 2867.2 + 4 * 102.4),
+        ("0.5.1", L40S, 1, 9728 + 512),
+        ("0.5.2", H100, 2, 9728 + 2 * 512),
+        ("0.5.2", H200, 1, 12288 + 512),
+        ("0.4.10", B200, 8, 32768),
+        ("0.5.3", L4, 1, 512 + 3072 + 2 * 16 + 128),
+        ("0.5.9", L4, 1, 512 + 3072 + 2 * 24 + 128),
+        ("0.5.9", L4, 4, 512 + 3072 + 2 * 80 + 512),
+        ("0.5.9", L40S, 1, 512 + 6144 + 2 * 32 + 128),
+        ("0.5.9", H100, 1, 512 + 12288 + 2 * 256 + 128),
+        ("0.5.9", B200, 8, 512 + 24576 + 2 * 512 + 1024),
+    ],
+)
+def test_the_fraction_of_a_release(release: str, gpu_mib: int, ranks: int, reserve: float) -> None:
+    fraction = automatic_fraction(QWEN3_8B, gpu_mib, SglangArgs(tp_size=ranks), RELEASES.named(release)[1])
+    expected = pytest.approx((gpu_mib - reserve) / gpu_mib, abs=0.0005)
+    assert fraction.low == fraction.middle == fraction.high
+    assert fraction.middle == expected
+    assert fraction.basis is Basis.COMPUTED
+
+
+@pytest.mark.parametrize(
+    ("release", "reserve"),
+    [
+        ("0.5.10", 512 + 3072 + 2 * 24 + 128),
+        ("0.5.18", 512 + 3072 + 48 + 128),
+        ("0.5.20", 512 + 6144 + 96 + 128),
+    ],
+)
+def test_graphs_of_prefill_widen_the_fraction_since_0_5_10(release: str, reserve: int) -> None:
+    """An L4: chunks of 2,048 tokens and 24 requests to 0.5.18, of 4,096 and 48 since 0.5.20."""
+    fraction = automatic_fraction(QWEN3_8B, L4, SglangArgs(), RELEASES.named(release)[1])
+    assert fraction.high == pytest.approx((L4 - reserve) / L4, abs=0.0005)
+    assert fraction.low == pytest.approx((L4 - reserve - 400) / L4, abs=0.0005)
+
+
+def test_a_small_chunk_leaves_ten_gib_of_a_large_gpu_since_0_5_3() -> None:
+    """512 + 1.5 x 2,048 + 2 x 8 + 128 is 3,728 MiB."""
+    args = SglangArgs(chunked_prefill_size=2048, cuda_graph_max_bs=8)
+    fraction = automatic_fraction(QWEN3_8B, H100, args, RELEASES.named("0.5.3")[1])
+    assert fraction.middle == pytest.approx((H100 - 10240) / H100, abs=0.0005)
+
+
+def test_images_leave_a_tenth_to_encoders_in_0_4_9() -> None:
+    model = bundled_architecture("google/gemma-3-27b-it")
+    fraction = automatic_fraction(model, H100, SglangArgs(), RELEASES.named("0.4.9")[1])
+    share = round((H100 - 9728 - 512) / H100, 3)
+    assert fraction.middle == pytest.approx(share * 0.9)
+    assert fraction.low == pytest.approx(share * 0.76)
