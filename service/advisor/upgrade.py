@@ -124,8 +124,8 @@ def _caused_by(
 
 
 _HERE: Final = {
-    "batches.v2_model_runner": "this start changes its runner, and with it its buffers, its CUDA graphs and the "
-    "steps that it prepares at once"
+    "batches.v2_model_runner": "this start changes its runner, and with it its buffers, its CUDA graphs and "
+    "the steps that it prepares at once"
 }
 """What a rule does to a start, where its sentence says only for which models it holds."""
 

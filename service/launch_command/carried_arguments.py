@@ -46,9 +46,7 @@ def carried_arguments(launch: LaunchCommand, flags: SortedFlags) -> CarriedArgum
     named = {name: value for name, value in launch.environment.items() if name in unused}
     shown = tuple((name, value) for name, value in named.items() if not _is_hidden(value))
     left_out += [name for name, value in named.items() if _is_hidden(value)]
-    return CarriedArguments(
-        tuple(words), shown, tuple(dict.fromkeys(left_out)), tuple(not_given.items())
-    )
+    return CarriedArguments(tuple(words), shown, tuple(dict.fromkeys(left_out)), tuple(not_given.items()))
 
 
 def _as_variable(name: str) -> str:

@@ -55,5 +55,6 @@ def _left_out(strays: list[tuple[int, str]]) -> str:
     shown = [
         f"line {number} ({quoted(hide_secrets(line[:LONGEST_LINE]))})" for number, line in strays[:MOST_NAMED]
     ]
-    more = f" and {len(strays) - MOST_NAMED} more lines" if len(strays) > MOST_NAMED else ""
+    rest = len(strays) - MOST_NAMED
+    more = f" and {rest} more line{'s' if rest > 1 else ''}" if rest > 0 else ""
     return f"Not read, since it is no part of the document: {', '.join(shown)}{more}."

@@ -63,7 +63,8 @@ def _fault(error: yaml.YAMLError, text: str) -> str:
     lines = text.splitlines()
     # The parser stops behind a line that is no key; then the line is where it began to read.
     begun = getattr(error, "context_mark", None)
-    at = begun.line if begun is not None and "could not find" in str(error.problem) else mark.line
+    problem = str(getattr(error, "problem", ""))
+    at = begun.line if begun is not None and "could not find" in problem else mark.line
     at = min(at, len(lines) - 1)
     shown = hide_secrets(lines[at].strip()[:LONGEST_LINE]) if lines else ""
     return f"line {at + 1}: this is no YAML: {quoted(shown)}{hint}"

@@ -21,6 +21,7 @@ from service.launch_command.production_stack import production_stack_starts
 from service.launch_command.programs import python_starts, ray_starts
 from service.launch_command.shell_words import read_commands
 from service.launch_command.starts import argv_starts, flags_alone, json_words, shell_starts
+from service.launch_command.unrendered import NOT_RENDERED, with_placeholders
 from service.launch_command.word_lists import LIST, word_list_starts
 
 MAX_BODIES: Final = 8
@@ -53,11 +54,14 @@ def read_invocations(text: str) -> tuple[Invocation, ...]:
     if len(text) > MAX_TEXT:
         raise UnreadableCommand(f"the text has {len(text):,} characters; at most {MAX_TEXT:,} are read")
     text = _FENCE.sub("", text.replace("\r\n", "\n").replace("\x00", "").removeprefix("\ufeff"))
-    found = tuple(_found(text))[:MAX_STARTS]
+    rendered = with_placeholders(text)
+    found = tuple(_found(rendered))[:MAX_STARTS]
     if not found:
         words = advice_on(text) or "no start of vLLM was found, such as `vllm serve MODEL`"
         raise UnreadableCommand(words)
-    return found
+    if rendered == text:
+        return found
+    return tuple(replace(each, notes=(*each.notes, NOT_RENDERED)) for each in found)
 
 
 def _found(text: str, depth: int = 0) -> Iterator[Invocation]:

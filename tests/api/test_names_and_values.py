@@ -266,22 +266,6 @@ def test_devices_and_a_cache_of_a_docker_line_are_named(flags: str, idle: bool, 
     assert any("gives the start 2 GPUs (0, 1), and it uses 1" in note for note in notes) is idle
 
 
-@pytest.mark.parametrize(
-    ("volume", "of_host"),
-    [
-        ("-v huggingface:/root/.cache/huggingface", False),
-        ("--mount type=volume,src=hf,dst=/root/.cache/huggingface", False),
-        ("--mount type=bind,src=/models,dst=/root/.cache/huggingface", True),
-        ("-v $HOME/.cache/huggingface:/root/.cache/huggingface", True),
-        ("-v ./cache:/root/.cache/huggingface", True),
-    ],
-)
-def test_a_volume_that_docker_names_is_not_shared_with_the_host(volume: str, of_host: bool) -> None:
-    """docs.docker.com, Volumes: the first field of -v is the volume's name, or else a path of the host."""
-    line = f"docker run --gpus all {volume} vllm/vllm-openai:v0.19.0 --model Qwen/Qwen3-8B"
-    assert (CACHE_OF_HOST in read_command(line).notes) is of_host
-
-
 def test_a_word_finds_the_models_that_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     result = CliRunner().invoke(cli, ["plan", "mistral", "--gpu", "h100"])
