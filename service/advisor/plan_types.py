@@ -143,12 +143,16 @@ class Candidate:
         if self.kv_cache is None:
             ranks = self.flags.data_parallel_size
             return (*self.doubts, *warnings(self.start, ranks, self.flags), *given)
-        under_load = (
-            *no_room_for_one_request(self.kv_cache),
-            *little_room_for_steps(self.kv_cache, self.memory),
-        )
+        under_load = (*no_room_for_one_request(self.kv_cache), *self.short_of_memory)
         ranks = self.flags.data_parallel_size
         return (*self.doubts, *under_load, *warnings(self.start, ranks, self.flags), *given, *self.notes)
+
+    @property
+    def short_of_memory(self) -> tuple[str, ...]:
+        """Why memory may run out once it serves, though the engine starts."""
+        if self.start is None or self.kv_cache is None or self.memory is None:
+            return ()
+        return little_room_for_steps(self.kv_cache, self.memory)
 
     @property
     def notes(self) -> tuple[str, ...]:
