@@ -18,7 +18,7 @@ from service.advisor.runtime_headroom import (
     no_room_for_one_request,
 )
 from service.advisor.verdict import Verdict
-from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
+from service.advisor.warnings import environment_warnings, left_out_warnings, notes, warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -136,7 +136,7 @@ class Candidate:
         """What a person should know about it, the most important first; the last are ``notes``."""
         given = (
             *environment_warnings(self.flags.environment, self.rules.release),
-            *left_out_warning(self.carried.left_out),
+            *left_out_warnings(self.carried.left_out, self.carried.not_given),
         )
         if self.start is None or self.memory is None or (self.kv_cache is None and not self.caches_nothing):
             return (*self.doubts, *given)
