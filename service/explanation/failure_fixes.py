@@ -42,7 +42,7 @@ FEW_REQUESTS: Final = 256
 SMALLER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
 
 
-class Kind(StrEnum):
+class FixKind(StrEnum):
     """What changes have in common of which one is enough."""
 
     RANKS = "more ranks"
@@ -59,7 +59,7 @@ class FailureFixAttempt:
     """Whether the logged memory is valid for it too; otherwise it is estimated."""
     more_bytes: int = 0
     """Bytes that it adds to the logged memory."""
-    kind: Kind | None = None
+    kind: FixKind | None = None
     """Of the changes of a kind only the first that works is named."""
     larger: bool = False
     """It gives the cache memory that the engine needs later, so that it must leave enough of it."""
@@ -83,13 +83,13 @@ def memory_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
     return tuple(sorted(fixes, key=lambda fix: fix.risk))
 
 
-def _kinds(fixes: Iterable[Fix], run: PlannedStart) -> Iterator[Kind]:
+def _kinds(fixes: Iterable[Fix], run: PlannedStart) -> Iterator[FixKind]:
     """Yield the kinds of fixes that a plan names."""
     for fix in fixes:
         if fix.gpus > run.free.gpus:
-            yield Kind.RANKS
+            yield FixKind.RANKS
         if fix.change.startswith("--kv-cache-dtype"):
-            yield Kind.DTYPE
+            yield FixKind.DTYPE
 
 
 def _fixes_of_plan(run: PlannedStart, log: StartupLog) -> Iterator[Fix]:
@@ -242,7 +242,7 @@ def _smaller_dtypes(run: PlannedStart) -> Iterator[FailureFixAttempt]:
     for dtype in SMALLER_DTYPES:
         if dtype in run.rules.dtypes.accepted:
             words = f"--kv-cache-dtype {dtype}"
-            yield FailureFixAttempt(words, replace(flags, kv_cache_dtype=dtype), kind=Kind.DTYPE)
+            yield FailureFixAttempt(words, replace(flags, kv_cache_dtype=dtype), kind=FixKind.DTYPE)
 
 
 def _lighter(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
@@ -257,7 +257,7 @@ def _lighter(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
         ranks = factor * (flags.tensor_parallel_size or 1)
         words = f"--tensor-parallel-size {ranks}"
         changed = replace(flags, tensor_parallel_size=ranks)
-        yield FailureFixAttempt(words, changed, pinned=False, kind=Kind.RANKS)
+        yield FailureFixAttempt(words, changed, pinned=False, kind=FixKind.RANKS)
 
 
 def _out_of_memory(log: StartupLog) -> bool:
