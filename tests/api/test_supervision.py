@@ -99,7 +99,7 @@ async def test_an_answer_has_a_checkpoint_for_each_candidate_that_is_written(ser
     plan = services.plan(await asked(services, gpus=["h100-sxm-80gb"]))
     passed: list[None] = []
     with checked_by(lambda: passed.append(None)):
-        written_plan(plan, Parts.of(("candidates",)))
+        written_plan(plan, Parts.of(("details",)))
     assert len(passed) >= len(plan.plans[0].candidates) > 10
 
 

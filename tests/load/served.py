@@ -44,7 +44,6 @@ class Served:
         stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids())
         return [(int(stat[11]) + int(stat[12])) / TICKS_PER_SECOND for stat in stats]
 
-
     def wait_until_idle(self) -> None:
         """Return once no process has used processor time for a while.
 

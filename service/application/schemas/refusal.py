@@ -34,6 +34,9 @@ class FixAnswer(Output):
         "Bytes of that checkpoint's weights: of its files where these are known, else computed from the "
         "layout that its name stands for. Left out where `checkpoint` is"
     )
+    warning: str | SkipJsonSchema[None] = optional(
+        "Why the memory of the changed start may run out under load. Left out where it leaves enough"
+    )
 
 
 class ErrorAnswer(Output):

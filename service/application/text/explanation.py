@@ -276,6 +276,7 @@ def _heading(ending: Diagnosis) -> str:
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:
+    yield from (f"  {note}" for note in ending.notes)
     for fix in ending.fixes:
         yield f"Do (planned): {change_words(fix)}"
     if not ending.fixes:
