@@ -33,6 +33,8 @@ class Fix:
     """GPUs of the start with the change."""
     warning: str | None = None
     """Why the memory of the start with the change may run out under load; ``None`` where it leaves enough."""
+    logged_cache_bytes: int | None = None
+    """Bytes for the cache by a log, that tokens and concurrency are of; ``None`` where it is estimated."""
 
     @property
     def risk(self) -> tuple[bool, bool]:

@@ -3,8 +3,9 @@
 Where the model, the GPU and the release are known, they contain those that a plan of the same start names.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import islice
 from math import ceil
 from typing import Final
@@ -41,6 +42,13 @@ FEW_REQUESTS: Final = 256
 SMALLER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
 
 
+class FixKind(StrEnum):
+    """What changes have in common of which one is enough."""
+
+    RANKS = "more ranks"
+    DTYPE = "a smaller dtype of the cache"
+
+
 @dataclass(frozen=True, slots=True)
 class FailureFixAttempt:
     """A change to try."""
@@ -51,8 +59,8 @@ class FailureFixAttempt:
     """Whether the logged memory is valid for it too; otherwise it is estimated."""
     more_bytes: int = 0
     """Bytes that it adds to the logged memory."""
-    sharding: bool = False
-    """It shards the weights over more ranks."""
+    kind: FixKind | None = None
+    """Of the changes of a kind only the first that works is named."""
     larger: bool = False
     """It gives the cache memory that the engine needs later, so that it must leave enough of it."""
 
@@ -63,17 +71,25 @@ def memory_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
     The safest are first. Each has the verdict of a plan of its own command.
     """
     fixes = list(_fixes_of_plan(run, log))
-    sharded = any(fix.gpus > run.free.gpus for fix in fixes)
+    named = set(_kinds(fixes, run))
     for attempt in _for_memory(run, log):
         if len(fixes) >= MOST:
             break
-        # More ranks than the fewest that suffice are no fix of their own.
-        known = (sharded and attempt.sharding) or any(attempt.words == fix.change for fix in fixes)
+        known = attempt.kind in named or any(attempt.words == fix.change for fix in fixes)
         fix = None if known else _tried(run, log, attempt)
         if fix is not None:
             fixes.append(fix)
-            sharded = sharded or attempt.sharding
+            named.update(() if attempt.kind is None else (attempt.kind,))
     return tuple(sorted(fixes, key=lambda fix: fix.risk))
+
+
+def _kinds(fixes: Iterable[Fix], run: PlannedStart) -> Iterator[FixKind]:
+    """Yield the kinds of fixes that a plan names."""
+    for fix in fixes:
+        if fix.gpus > run.free.gpus:
+            yield FixKind.RANKS
+        if fix.change.startswith("--kv-cache-dtype"):
+            yield FixKind.DTYPE
 
 
 def _fixes_of_plan(run: PlannedStart, log: StartupLog) -> Iterator[Fix]:
@@ -163,11 +179,13 @@ def _tried(run: PlannedStart, log: StartupLog, attempt: FailureFixAttempt) -> Fi
         return None
     changed = FixAttempt(attempt.words, attempt.flags, run.rules)
     fix = fix_of(run.request.model, changed, candidate)
+    if flags == attempt.flags:
+        verdict = _with_logged(run, log, changed, candidate)
+        return None if verdict is Verdict.REFUSED else replace(fix, verdict=verdict)
+    fix = replace(fix, logged_cache_bytes=flags.kv_cache_memory_bytes)
     if run.doubt:
         return replace(fix, verdict=Verdict.UNCERTAIN)
-    if flags == attempt.flags or not run.gpu_specified:
-        return fix
-    return _as_planned(run, attempt, fix)
+    return _as_planned(run, attempt, fix) if run.gpu_specified else fix
 
 
 def _as_planned(run: PlannedStart, attempt: FailureFixAttempt, fix: Fix) -> Fix | None:
@@ -223,7 +241,8 @@ def _smaller_dtypes(run: PlannedStart) -> Iterator[FailureFixAttempt]:
         return
     for dtype in SMALLER_DTYPES:
         if dtype in run.rules.dtypes.accepted:
-            yield FailureFixAttempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype))
+            words = f"--kv-cache-dtype {dtype}"
+            yield FailureFixAttempt(words, replace(flags, kv_cache_dtype=dtype), kind=FixKind.DTYPE)
 
 
 def _lighter(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
@@ -238,7 +257,7 @@ def _lighter(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
         ranks = factor * (flags.tensor_parallel_size or 1)
         words = f"--tensor-parallel-size {ranks}"
         changed = replace(flags, tensor_parallel_size=ranks)
-        yield FailureFixAttempt(words, changed, pinned=False, sharding=True)
+        yield FailureFixAttempt(words, changed, pinned=False, kind=FixKind.RANKS)
 
 
 def _out_of_memory(log: StartupLog) -> bool:

@@ -135,6 +135,13 @@ def runnable(fix: Fix) -> bool:
     return fix.checkpoint is None or fix.checkpoint in services().snapshot.ids()
 
 
+def start_with(name: str, fix: Fix) -> Candidate:
+    """Return the plan of a fix, with the memory for the cache that it names where the log tells it."""
+    logged = fix.logged_cache_bytes
+    given = "" if logged is None else f" --kv-cache-memory-bytes {logged}"
+    return planned(STARTS[name].planned(fix.command + given, fix.version))
+
+
 @EVERY
 def test_no_remedy_is_surer_than_a_plan_of_its_command(name: str) -> None:
     fixes = [fix for fix in ending(name).fixes if runnable(fix)]
@@ -146,6 +153,9 @@ def test_no_remedy_is_surer_than_a_plan_of_its_command(name: str) -> None:
         assert alone.may_serve, fix.change
         warned = any(UNDER_LOAD in each for each in alone.warnings)
         assert (fix.warning is not None) == warned, fix.change
+        given = start_with(name, fix)
+        assert given.kv_cache is not None
+        assert given.kv_cache.tokens == fix.tokens, fix.change
 
 
 @EVERY
@@ -191,6 +201,24 @@ def test_what_may_run_out_of_memory_is_said_in_every_text() -> None:
     for text in (render_explanation(explained("cache")), render_markdown(explained("cache"))):
         (line,) = (each for each in text.splitlines() if "--tensor-parallel-size 2" in each)
         assert UNDER_LOAD in line
+
+
+def test_figures_of_the_logged_memory_say_so() -> None:
+    """1.00 GiB hold 7,281 tokens; a plan of the same command estimates three times as many."""
+    (fitted,) = (each for each in ending("far less than planned").fixes if "7280" in each.change)
+
+    assert (fitted.tokens, fitted.logged_cache_bytes) == (7280, GIB)
+    for text in (
+        render_explanation(explained("far less than planned")),
+        render_markdown(explained("far less than planned")),
+    ):
+        (line,) = (each for each in text.splitlines() if "--max-model-len 7280" in each)
+        assert "planned with the logged memory" in line
+
+
+def test_one_dtype_of_the_cache_is_enough() -> None:
+    for name in STARTS:
+        assert len([fix for fix in ending(name).fixes if fix.change.startswith("--kv-cache-dtype")]) <= 1
 
 
 def test_a_share_without_room_for_a_full_step_is_not_offered() -> None:

@@ -37,6 +37,10 @@ class FixAnswer(Output):
     warning: str | SkipJsonSchema[None] = optional(
         "Why the memory of the changed start may run out under load. Left out where it leaves enough"
     )
+    logged_cache_bytes: int | SkipJsonSchema[None] = optional(
+        "Bytes for the cache that follow from the log, of which `tokens` and `max_concurrency` are. Left out "
+        "where both are of the memory that a plan of `command` estimates"
+    )
 
 
 class ErrorAnswer(Output):

@@ -5,7 +5,7 @@ from typing import Final
 
 from service.advisor.refusal import Fix
 from service.application.text.explanation import headline, name_in_words, number_in_words
-from service.application.text.words import SHORT
+from service.application.text.words import SHORT, basis_words
 from service.explanation.explanation_types import Agreement, Diagnosis, Explanation
 from service.startup_log.log import StartupLog
 
@@ -58,7 +58,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
 
 def _planned(fix: Fix) -> str:
     short = "" if fix.warning is None else f"{SHORT}, "
-    return f"`{fix.words}` ({fix.verdict.replace('_', ' ')}, {short}planned)"
+    return f"`{fix.words}` ({fix.verdict.replace('_', ' ')}, {short}{basis_words(fix)})"
 
 
 def _facts(explanation: Explanation) -> Iterator[str]:

@@ -108,6 +108,11 @@ def doubt_words(fix: Fix) -> str:
     return f" ({said})" if said else ""
 
 
+def basis_words(fix: Fix) -> str:
+    """Return with which memory a change was planned."""
+    return "planned" if fix.logged_cache_bytes is None else "planned with the logged memory"
+
+
 def range_words(fixes: Sequence[Fix]) -> str:
     """Return one change with what it gives several: ``--enforce-eager: 330,614 to 777,392 tokens``."""
     first, found = fixes[0], sorted(fix.tokens for fix in fixes if fix.tokens is not None)
