@@ -6,11 +6,12 @@ from service.advisor.refusal import Fix, Refusal
 from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis, ToldCause
-from service.explanation.failure_fixes import beside_others, memory_fixes, other_fixes
+from service.explanation.failure_fixes import memory_fixes, other_fixes
 from service.explanation.moot_remedies import without_moot
 from service.explanation.offered_already import without_given
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
+from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.advice import advice_for
 from service.startup_log.failure import find_failure
@@ -34,6 +35,10 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
     failure, basis = _known(logged, planned)
     cause = failure.cause
     stage = cause.stage if cause is not None else ""
+    foreseen = _foreseen(failure, run, planned)
+    beside = BesideOthers()
+    if run is not None and not log.earlier and cause is not None and cause.name == TAKEN:
+        beside = beside_others(run, log)
     return Diagnosis(
         cause=None if cause is None else cause.name,
         basis=basis,
@@ -46,9 +51,10 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         remedy=_helping(_remedy(log, logged, cause), log),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
-        foreseen=(foreseen := _foreseen(failure, run, planned)),
-        fixes=() if run is None or log.earlier else _fixes(failure, log, run, foreseen=foreseen is True),
-        offers=offers(log.at_failure, failure),
+        foreseen=foreseen,
+        fixes=beside.fixes or _fixes(failure, log, run, foreseen=foreseen is True),
+        offers=() if beside.is_planned else offers(log.at_failure, failure),
+        notes=beside.notes,
         serving=logged.serving,
         refused=logged.refused,
         answers=logged.answers,
@@ -138,10 +144,10 @@ def _foreseen(failure: Failure, run: PlannedStart | None, planned: Refusal | Non
     )
 
 
-def _fixes(failure: Failure, log: StartupLog, run: PlannedStart, *, foreseen: bool) -> tuple[Fix, ...]:
+def _fixes(failure: Failure, log: StartupLog, run: PlannedStart | None, *, foreseen: bool) -> tuple[Fix, ...]:
     """Return the fixes; none if the plan does not have the refusal, because a dry run could not test them."""
-    if failure.cause is not None and failure.cause.name == TAKEN:
-        return beside_others(run, log)
+    if run is None or log.earlier or (failure.cause is not None and failure.cause.name == TAKEN):
+        return ()
     stage = failure.cause.stage if failure.cause is not None else ""
     if stage == Stage.MEMORY:
         return memory_fixes(run, log)

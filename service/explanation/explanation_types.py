@@ -101,6 +101,8 @@ class Diagnosis:
     fixes: tuple[Fix, ...]
     offers: tuple[str, ...] = ()
     """Flags that follow from the numbers of the log alone, each with its reason; they were not planned."""
+    notes: tuple[str, ...] = ()
+    """What plans showed beside the fixes, in sentences, such as what does not help."""
     serving: bool = False
     """The engine had started and served when it failed."""
     refused: bool = False

@@ -110,8 +110,8 @@ def test_an_exception_without_a_known_cause_is_shown_and_not_the_title_s_cause()
         # vLLM 0.19.0, v1/engine/input_processor.py
         (
             (
-                'Images fail. Error 400: {"error":{"message":"The decoder prompt contains a(n) image item with '
-                'length 6042, which exceeds the pre-allocated encoder cache size 4800. Please reduce"}}'
+                'Images fail. Error 400: {"error":{"message":"The decoder prompt contains a(n) image item '
+                'with length 6042, which exceeds the pre-allocated encoder cache size 4800. Please reduce"}}'
             ),
             "media_longer_than_encoder_cache",
         ),

@@ -218,6 +218,10 @@ class EndingAnswer(Output):
         description="Flags that follow from the numbers of the log alone, each with its reason; not planned; "
         "empty where none follow"
     )
+    notes: list[str] = Field(
+        description="What plans showed beside `fixes`, in sentences, such as what does not help; empty where "
+        "there is nothing to say"
+    )
     serving: bool = Field(description="Whether the engine had started and served when it failed")
     hangs: bool = Field(
         description="Whether the engine goes on and nothing more happens, since a process does not answer"
@@ -243,8 +247,9 @@ class EndingAnswer(Output):
         "words of it"
     )
     fixes: list[FixAnswer] = Field(
-        description="Changes that get past the failure, each planned, with the logged memory where that is "
-        "known; empty where none was found"
+        description="Changes that get past the failure, each planned, the safest first, among them those "
+        "that a plan of the same start names, but what the logged memory refutes; no verdict is surer than "
+        "that of a plan of `command`; empty where none was found"
     )
 
 

@@ -24,9 +24,14 @@ def command_lines(command: CommandReading, width: int) -> Iterator[str]:
         yield from _wrapped(f"{title}: {_listed(names)}", width)
     for flag in flags.no_effect:
         if flag.name.isupper() and flag.reason:
-            yield from _wrapped(f"Note: {flag.name} has no effect: {flag.reason}", width)
+            yield from _wrapped(f"Note: {flag.name} has no effect: {_sentence(flag.reason)}", width)
     for note in command.notes:
         yield from _wrapped(f"Note: {note}", width)
+
+
+def _sentence(reason: str) -> str:
+    """Return why a variable has no effect as a sentence: most reasons say what it is about."""
+    return reason if reason.startswith(("it ", "the release ")) else f"it is about {reason}"
 
 
 def _listed(names: Iterable[str]) -> str:

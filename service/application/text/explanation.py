@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from service.application.text.layout import WIDTH, wrapped
-from service.application.text.words import change_words, printable
+from service.application.text.words import basis_words, change_words, printable
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
@@ -290,8 +290,9 @@ def _heading(ending: Diagnosis) -> str:
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:
+    yield from (f"  {note}" for note in ending.notes)
     for fix in ending.fixes:
-        yield f"Do (planned): {change_words(fix)}"
+        yield f"Do ({basis_words(fix)}): {change_words(fix)}"
     if not ending.fixes:
         for offer in ending.offers:
             yield f"Do ({OF_OFFER.get(ending.cause or '', 'from the log')}): {offer}"
