@@ -5,7 +5,7 @@ from typing import Final
 from service.advisor.refusal import Fix, Refusal
 from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
-from service.explanation.explanation_types import CauseBasis, Diagnosis, ToldCause
+from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
 from service.explanation.failure_fixes import memory_fixes, other_fixes
 from service.explanation.moot_remedies import without_moot
 from service.explanation.offered_already import without_given
@@ -62,7 +62,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,
-        told=_told(logged, log),
+        said=_said(logged, log),
         wanted=wanted_lines(logged),
     )
 
@@ -72,13 +72,13 @@ def _helping(remedy: str, log: StartupLog) -> str:
     return without_given(without_moot(remedy, log), log)
 
 
-def _told(logged: Failure, log: StartupLog) -> ToldCause | None:
+def _said(logged: Failure, log: StartupLog) -> SaidCause | None:
     """Return what a person says where the program's own message does not show its cause."""
-    if logged.told is None:
+    if logged.said is None:
         return None
-    cause = logged.told.cause
+    cause = logged.said.cause
     remedy = _helping(cause.remedy_after(log.failed_after), log)
-    return ToldCause(cause.name, logged.told.words, logged.told.line, cause.means, remedy)
+    return SaidCause(cause.name, logged.said.words, logged.said.line, cause.means, remedy)
 
 
 def _is_comparable(run: PlannedStart, planned: Refusal | None) -> bool:

@@ -65,7 +65,7 @@ class CauseBasis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToldCause:
+class SaidCause:
     """A cause that a person's words describe, which no message of the program shows."""
 
     cause: str
@@ -117,7 +117,7 @@ class Diagnosis:
     """A later start in the same log came up."""
     part: str = ""
     """The part of the engine or of a library that raised it, in words; empty where it was not needed."""
-    told: ToldCause | None = None
+    said: SaidCause | None = None
     """What the text says beside the program's own message, which does not show its cause."""
     wanted: str = ""
     """Lines to paste that would tell the cause; empty where the text holds the engine's own words of it."""

@@ -22,7 +22,7 @@ IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Said:
     """A cause that a person's words describe beside the program's own, which do not show it."""
 
     cause: FailureCause
@@ -70,7 +70,7 @@ class Failure:
     """The server answered later requests, if only that they failed."""
     hangs: bool = False
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
-    told: Told | None = None
+    said: Said | None = None
     """What a person says of it, where the program's own words show no cause."""
 
     @property

@@ -13,7 +13,7 @@ from service.startup_log.known_words import KnownWords, known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
     Failure,
-    Told,
+    Said,
     is_of_request,
     is_wrapper,
     of_exception,
@@ -108,11 +108,11 @@ def _beside_words(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     found = described(sentences(lines), counts=_beside(lines), in_names=False)
     if found is None or found.cause is None or found.general:
         return failure
-    return replace(failure, told=_told(found, found.cause))
+    return replace(failure, said=_said(found, found.cause))
 
 
-def _told(found: Described, cause: FailureCause) -> Told:
-    return Told(cause, found.sentence.text[:MAX_MESSAGE], found.sentence.line.number)
+def _said(found: Described, cause: FailureCause) -> Said:
+    return Said(cause, found.sentence.text[:MAX_MESSAGE], found.sentence.line.number)
 
 
 def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
@@ -267,7 +267,7 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         named = mentioned_part(title)
         return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
     if failure.type and failure.cause is None and not _QUOTES_ERROR.search(found.sentence.text):
-        return replace(failure, told=_told(found, found.cause))
+        return replace(failure, said=_said(found, found.cause))
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 
 

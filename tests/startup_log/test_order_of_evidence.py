@@ -43,13 +43,13 @@ def test_the_front_end_s_error_is_shown_without_the_cause_of_a_title(title: str)
 def test_what_a_title_says_beside_the_front_end_s_error_is_the_text_s() -> None:
     found = _ending(f"[Bug]: --enable-lora crashes the server\n{WRAPPER}\n")
 
-    assert found.told is not None
-    assert (found.told.cause, found.told.line) == ("adapter_does_not_fit", 1)
+    assert found.said is not None
+    assert (found.said.cause, found.said.line) == ("adapter_does_not_fit", 1)
     assert "The text says on line 1" in _text(f"[Bug]: --enable-lora crashes the server\n{WRAPPER}\n")
 
 
 def test_the_name_of_a_model_says_nothing_beside_the_front_end_s_error() -> None:
-    assert _ending(f"cannot run Some-Model-30B-NVFP4\n{WRAPPER}\n").told is None
+    assert _ending(f"cannot run Some-Model-30B-NVFP4\n{WRAPPER}\n").said is None
 
 
 def test_an_exception_without_a_known_cause_is_shown_and_not_the_title_s_cause() -> None:
@@ -62,7 +62,7 @@ def test_an_exception_without_a_known_cause_is_shown_and_not_the_title_s_cause()
 
     assert (found.cause, found.type) == (None, "RuntimeError")
     assert found.message == "query, key and positions must have the same number of tokens"
-    assert found.told is not None
+    assert found.said is not None
 
 
 @pytest.mark.parametrize(

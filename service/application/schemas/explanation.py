@@ -178,7 +178,7 @@ class FindingAnswer(Output):
     why: str = Field(description="Why they agree, differ or are not compared")
 
 
-class ToldAnswer(Output):
+class SaidAnswer(Output):
     """A cause that a person describes, which no message of the program shows."""
 
     cause: str = Field(description="Name of the cause")
@@ -238,7 +238,7 @@ class EndingAnswer(Output):
         description="The part of the engine or of a library that raised it; empty where its traceback is not "
         "in the log or was not needed"
     )
-    told: ToldAnswer | None = Field(
+    said: SaidAnswer | None = Field(
         description="The cause that the text describes beside the program's own message, which does not show "
         "it; null where the text describes none"
     )

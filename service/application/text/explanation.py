@@ -13,7 +13,7 @@ from service.explanation.explanation_types import (
     Diagnosis,
     Explanation,
     Finding,
-    ToldCause,
+    SaidCause,
 )
 from service.explanation.wanted_lines import BELOW, LINES
 from service.startup_log.log import LogReading, StartupLog
@@ -35,7 +35,7 @@ ASKED: Final = (
 COMMAND: Final = "  vllm serve "
 MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
-MOST_OF_TOLD: Final = 160
+MOST_OF_SAID: Final = 160
 """Characters of a person's sentence that are shown."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
@@ -253,8 +253,8 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     yield from _to_do(ending)
     if ending.wanted:
         yield ending.wanted
-    if ending.told is not None:
-        yield from _told(ending.told)
+    if ending.said is not None:
+        yield from _said(ending.said)
     if ending.planned is not None and ending.foreseen is not None:
         words = "The plan refuses too" if ending.foreseen else "The plan refuses with other words"
         refusal = f"{ending.planned.type} ({ending.planned.stage}): {ending.planned.message}"
@@ -265,10 +265,10 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
         yield "  The plan does not fail here: check what it assumes below."
 
 
-def _told(told: ToldCause) -> Iterator[str]:
+def _said(said: SaidCause) -> Iterator[str]:
     """Yield what the text says beside the program's own message, and what would help then."""
-    yield f"The text says on line {told.line}: {_cut(told.words, MOST_OF_TOLD)}"
-    yield f"  No message of the program shows it. If it is so: {told.cause.replace('_', ' ')}. {told.remedy}"
+    yield f"The text says on line {said.line}: {_cut(said.words, MOST_OF_SAID)}"
+    yield f"  No message of the program shows it. If it is so: {said.cause.replace('_', ' ')}. {said.remedy}"
 
 
 def _where(ending: Diagnosis) -> str:
