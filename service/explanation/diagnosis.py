@@ -5,8 +5,9 @@ from typing import Final
 from service.advisor.refusal import Fix, Refusal
 from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
-from service.explanation.explanation_types import CauseBasis, Diagnosis
+from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
 from service.explanation.failure_fixes import memory_fixes, other_fixes
+from service.explanation.moot_remedies import without_moot
 from service.explanation.offered_already import without_given
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
@@ -47,7 +48,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         line=logged.line,
         reached=log.failed_after,
         means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
-        remedy=without_given(_remedy(log, logged, cause), log),
+        remedy=_helping(_remedy(log, logged, cause), log),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=foreseen,
@@ -61,8 +62,23 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,
+        said=_said(logged, log),
         wanted=wanted_lines(logged),
     )
+
+
+def _helping(remedy: str, log: StartupLog) -> str:
+    """Return a remedy without what was given already, and without what this start cannot do."""
+    return without_given(without_moot(remedy, log), log)
+
+
+def _said(logged: Failure, log: StartupLog) -> SaidCause | None:
+    """Return what a person says where the program's own message does not show its cause."""
+    if logged.said is None:
+        return None
+    cause = logged.said.cause
+    remedy = _helping(cause.remedy_after(log.failed_after), log)
+    return SaidCause(cause.name, logged.said.words, logged.said.line, cause.means, remedy)
 
 
 def _is_comparable(run: PlannedStart, planned: Refusal | None) -> bool:
@@ -75,6 +91,8 @@ def _means(log: StartupLog, failure: Failure, means: str) -> str:
     """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
     if failure.cause is not None and (own := failure.cause.platforms.get(log.around.platform or "")):
         means = own["means"]
+    elif failure.cause is not None and (form := failure.cause.form_of(failure.message)) is not None:
+        means = form.means
     if failure.serving and failure.follows and log.stopped_on is not None and log.stopped_on < failure.line:
         return f"The server was asked to stop on line {log.stopped_on}, and its engine ended with it."
     return means
@@ -86,6 +104,8 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
         return ""
     if own := cause.platforms.get(log.around.platform or ""):
         return own["remedy"]
+    if (form := cause.form_of(failure.message)) is not None:
+        return form.remedy
     reached = SERVING if failure.serving else log.failed_after
     flags = {**log.resolved, **log.flags}
     first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)

@@ -178,6 +178,16 @@ class FindingAnswer(Output):
     why: str = Field(description="Why they agree, differ or are not compared")
 
 
+class SaidAnswer(Output):
+    """A cause that a person describes, which no message of the program shows."""
+
+    cause: str = Field(description="Name of the cause")
+    words: str = Field(description="The person's words")
+    line: int = Field(description="Their line of the log, counted from 1")
+    means: str = Field(description="What the failure means, if that is its cause")
+    remedy: str = Field(description="What helps, if that is its cause")
+
+
 class EndingAnswer(Output):
     """Why the start failed."""
 
@@ -227,6 +237,10 @@ class EndingAnswer(Output):
     part: str = Field(
         description="The part of the engine or of a library that raised it; empty where its traceback is not "
         "in the log or was not needed"
+    )
+    said: SaidAnswer | None = Field(
+        description="The cause that the text describes beside the program's own message, which does not show "
+        "it; null where the text describes none"
     )
     wanted: str = Field(
         description="Lines to paste that would tell the cause; empty where the text holds the engine's own "
