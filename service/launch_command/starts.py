@@ -249,7 +249,7 @@ def _container_at(words: Sequence[Word]) -> int | None:
 
 
 _CACHE: Final = re.compile(r"\.cache/huggingface(?:/hub)?(?:$|[:,])")
-_OF_HOST: Final = re.compile(r"^[./~$]|(?:^|,)type=bind(?:,|$)")
+_OF_HOST: Final = re.compile(r"^(?:[./~$%]|[A-Za-z]:[\\/])|(?:^|,)type=bind(?:,|$)")
 """A folder of the host: a volume of Docker has a name, without a slash."""
 CACHE_OF_HOST: Final = (
     "The container shares a cache of models with its host: --format docker and compose name a volume in its "
