@@ -229,7 +229,12 @@ def _gpus_and_ranks(launch: LaunchCommand) -> tuple[int | None, int]:
     if gpus is None or (backend is not None and backend.value == "ray"):
         return None, ranks
     # --data-parallel-size-local counts the ranks of one node.
-    return gpus * (1 if local else launch.placement.nodes or _number(launch, "nnodes")), ranks
+    return gpus * (1 if local else nodes_of_launch(launch)), ranks
+
+
+def nodes_of_launch(launch: LaunchCommand) -> int:
+    """Return on how many nodes a text starts one engine, as far as it says so."""
+    return launch.placement.nodes or _number(launch, "nnodes")
 
 
 def _number(launch: LaunchCommand, name: str) -> int:

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from service.launch_command.compose import compose_starts, is_compose
+from service.launch_command.document_lines import DOCUMENT_KEY, HERE_DOCUMENT, documents_within
 from service.launch_command.helm_values import is_llmd, llmd_starts, other_starts
 from service.launch_command.kubernetes import fragment_starts, is_fragment, kubernetes_starts
 from service.launch_command.launch import (
@@ -19,6 +21,7 @@ from service.launch_command.production_stack import production_stack_starts
 from service.launch_command.programs import python_starts, ray_starts
 from service.launch_command.shell_words import read_commands
 from service.launch_command.starts import argv_starts, flags_alone, json_words, shell_starts
+from service.launch_command.unrendered import NOT_RENDERED, with_placeholders
 from service.launch_command.word_lists import LIST, word_list_starts
 
 MAX_BODIES: Final = 8
@@ -51,11 +54,14 @@ def read_invocations(text: str) -> tuple[Invocation, ...]:
     if len(text) > MAX_TEXT:
         raise UnreadableCommand(f"the text has {len(text):,} characters; at most {MAX_TEXT:,} are read")
     text = _FENCE.sub("", text.replace("\r\n", "\n").replace("\x00", "").removeprefix("\ufeff"))
-    found = tuple(_found(text))[:MAX_STARTS]
+    rendered = with_placeholders(text)
+    found = tuple(_found(rendered))[:MAX_STARTS]
     if not found:
         words = advice_on(text) or "no start of vLLM was found, such as `vllm serve MODEL`"
         raise UnreadableCommand(words)
-    return found
+    if rendered == text:
+        return found
+    return tuple(replace(each, notes=(*each.notes, NOT_RENDERED)) for each in found)
 
 
 def _found(text: str, depth: int = 0) -> Iterator[Invocation]:
@@ -76,7 +82,32 @@ def _found(text: str, depth: int = 0) -> Iterator[Invocation]:
             fault = fault or error
             continue
         if found:
-            yield from found
+            yield from found if fault is None else _read_in_spite(found, text, fault)
+            return
+    if fault is not None:
+        raise fault
+
+
+def _read_in_spite(
+    found: tuple[Invocation, ...], text: str, fault: UnreadableCommand
+) -> Iterator[Invocation]:
+    """Yield the commands in a manifest that cannot be read as one, with what is lost of it."""
+    note = f"Read as commands alone, without image, variables and GPUs: {fault}."
+    notes = (note,) if DOCUMENT_KEY.search(text) and found[0].form is LaunchForm.SHELL else ()
+    yield from (replace(each, notes=(*each.notes, *notes)) for each in found)
+
+
+def _documents_within(text: str) -> Iterator[Invocation]:
+    """Yield the starts of documents that stand among other lines."""
+    fault: UnreadableCommand | None = None
+    for inner, note in documents_within(text):
+        try:
+            found = tuple(_documents(inner))
+        except UnreadableCommand as error:
+            fault = fault or error
+            continue
+        if found:
+            yield from (replace(each, notes=(*each.notes, note)) for each in found)
             return
     if fault is not None:
         raise fault
@@ -90,6 +121,8 @@ def _bare_flags(text: str) -> Iterator[Invocation]:
 def _readers(text: str) -> Iterator[Any]:
     if _DOCUMENT.match(text):
         yield _documents
+    if DOCUMENT_KEY.search(text) and not HERE_DOCUMENT.search(text):
+        yield _documents_within
     if _PYTHON.search(text):
         yield python_starts
     if LIST.search(text):

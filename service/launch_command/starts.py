@@ -56,7 +56,12 @@ Shell = Mapping[str, Word]
 
 
 def shell_starts(
-    text: str, form: LaunchForm = LaunchForm.SHELL, *, line: int = 1, depth: int = 0
+    text: str,
+    form: LaunchForm = LaunchForm.SHELL,
+    *,
+    line: int = 1,
+    depth: int = 0,
+    variables: Shell = MappingProxyType({}),
 ) -> tuple[list[Invocation], tuple[str, ...], dict[str, str]]:
     """Return the starts in a shell text, the texts that its commands read, and the files that it writes.
 
@@ -68,7 +73,7 @@ def shell_starts(
     files: dict[str, str] = {}
     requirement: str | None = None
     open_start = False
-    for command in read_commands(text):
+    for command in read_commands(text, variables):
         requirement = _installed(command.words) or requirement
         if open_start and command.words[0].text.startswith("-"):
             found[-1] = _with_stray_words(found[-1], command)
@@ -153,7 +158,9 @@ def _starts_of(command: SimpleCommand, form: LaunchForm, depth: int) -> Iterator
 def _nested_starts(
     nested: Word, command: SimpleCommand, form: LaunchForm, depth: int
 ) -> Iterator[Invocation]:
-    found, _, _ = shell_starts(nested.text, form, line=nested.line, depth=depth + 1)
+    # What was already looked for and not found, in another place, is not what the shell has.
+    known = {name: word for name, word in command.environment.items() if name not in nested.missing}
+    found, _, _ = shell_starts(nested.text, form, line=nested.line, depth=depth + 1, variables=known)
     for start in found:
         yield replace(
             start,
@@ -242,6 +249,8 @@ def _container_at(words: Sequence[Word]) -> int | None:
 
 
 _CACHE: Final = re.compile(r"\.cache/huggingface(?:/hub)?(?:$|[:,])")
+_OF_HOST: Final = re.compile(r"^(?:[./~$%]|[A-Za-z]:[\\/])|(?:^|,)type=bind(?:,|$)")
+"""A folder of the host: a volume of Docker has a name, without a slash."""
 CACHE_OF_HOST: Final = (
     "The container shares a cache of models with its host: --format docker and compose name a volume in its "
     "place (huggingface), which downloads the model once more."
@@ -267,7 +276,7 @@ class _ContainerOptions:
                 self.entrypoint = word
             case "--gpus":
                 self.gpus, self.devices = _gpus(word.text), _listed_devices(word.text)
-            case "-v" | "--volume" | "--mount" if _CACHE.search(word.text):
+            case "-v" | "--volume" | "--mount" if _CACHE.search(word.text) and _OF_HOST.search(word.text):
                 self.notes.append(CACHE_OF_HOST)
             case "--env-file":
                 self.notes.append(f"The variables in {_file(word.text)} are not known.")

@@ -37,6 +37,10 @@ MOST_CHAINED: Final = 16
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 _ASSERTS: Final = re.compile(r"^assert \S.{0,400}")
 """The source of a check, which is the last of a traceback only where it does not hold."""
+_CHECKED: Final = re.compile(
+    r"[^\s\"']{2,80} (?:==|!=|<=|>=|<|>) \S{1,80} \(\S{1,40} vs\.? \S{1,40}\)(?:$| ?:)", re.ASCII
+)
+"""What a failed check of C++ says of both sides, in TVM and glog: `a.size(1) == b (1 vs. 6) : must match`."""
 _IN_WORKER: Final = re.compile(
     r"while processing method \w{1,80}: (\S.{0,600}?)(?:, Traceback \(most recent call last\):)?$"
 )
@@ -152,6 +156,8 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     if (worker := _IN_WORKER.search(text)) is not None:
         type_name = next((name for words, name in _OF_PYTHON if words in worker[1]), "")
         return Raised(at, type_name, worker[1], in_prose=False)
+    if " vs" in text and _CHECKED.search(text) is not None:
+        return Raised(at, "", text, in_prose=False)
     for match in _NAMED.finditer(text):
         before = text[: match.start()]
         bare = match[3] is None and match[4] is None

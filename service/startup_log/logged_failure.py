@@ -22,6 +22,16 @@ IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A cause that a person's words describe beside the program's own, which do not show it."""
+
+    cause: FailureCause
+    words: str
+    line: int
+    """Number of its line in the log, counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """The failure of a start."""
 
@@ -60,6 +70,8 @@ class Failure:
     """The server answered later requests, if only that they failed."""
     hangs: bool = False
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
+    said: Said | None = None
+    """What a person says of it, where the program's own words show no cause."""
 
     @property
     def refused(self) -> bool:
@@ -92,7 +104,7 @@ def of_known(
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
         words = line.text.strip("` ")
-        words = full_message(words, lines, shown) if words.endswith(":") else words[:MAX_MESSAGE]
+        words = full_message(words, lines, shown)
         shown_type = class_in(root.cause.type, words)
         return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
     message = _message(exception, lines)

@@ -1,6 +1,7 @@
 """Finds a failure in what a person says of it, and in what is left of a traceback that was cut off."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -8,10 +9,11 @@ from service.startup_log.complaints import is_complaint, reports_failure
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, message_above, raised_by_source
-from service.startup_log.known_words import known_words, shows_death
+from service.startup_log.known_words import KnownWords, known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
     Failure,
+    Said,
     is_of_request,
     is_wrapper,
     of_exception,
@@ -49,12 +51,18 @@ ENDED: Final = frozenset(
 """Causes that say that a process ended, which one that hangs does not."""
 HANGING: Final = frozenset({HANG, "ranks_hang_in_exchange"})
 """Causes that say that a process hangs."""
+OF_NO_DEVICE: Final = frozenset({"no_gpu_visible", "driver_library_not_found"})
+"""Causes that say that no device was found, as the engine logs it of each kind that it looks for."""
+_FOUND: Final = "detected platform "
+"""vLLM 0.7.0 to 0.33.0, platforms/__init__.py: a kind that was found."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 _CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
 """Ends of lines in which pip lists packages that do not belong together, after it has installed its own."""
+_QUOTES_ERROR: Final = re.compile(r"\b[A-Z][a-z]\w{1,60}(?:Error|Exception)\b|\bSIG[A-Z]{3,5}\b", re.ASCII)
+"""What shows that a person's sentence quotes the program's error."""
 _OF_PYTHON: Final = (
     (" object has no attribute '", "AttributeError"),
     ("() got an unexpected keyword argument", "TypeError"),
@@ -75,6 +83,16 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
     left = _cut_off(lines, complains=words is not None)
     if words is None or left is None:
         return left or words
+    return _surer(words, left, lines)
+
+
+def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what a person says, or what is left of the program's own words where that is the surer."""
+    if words.paraphrased and not words.type:
+        if left.cause is not None and left.cause.decides:
+            return _beside_words(left, lines)
+        if left.cause is None and is_wrapper(left.message) and not _QUOTES_ERROR.search(words.message):
+            return _beside_words(left, lines)
     if not words.paraphrased and words.type:
         return _with_calls(words, left)
     if words.cause is None:
@@ -83,6 +101,18 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
     title = words.line <= next((line.number for line in lines if line.text), 0)
     title = title and not (words.cause.weak or words.cause.name in BEFORE_THE_ENGINE)
     return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
+
+
+def _beside_words(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what the program says, with the cause that a person describes; the name of a model is none."""
+    found = described(sentences(lines), counts=_beside(lines), in_names=False)
+    if found is None or found.cause is None or found.general:
+        return failure
+    return replace(failure, said=_said(found, found.cause))
+
+
+def _said(found: Described, cause: FailureCause) -> Said:
+    return Said(cause, found.sentence.text[:MAX_MESSAGE], found.sentence.line.number)
 
 
 def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
@@ -116,6 +146,23 @@ def with_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     if found.cause is None and (cause := by_words(found.type, found.message)) is not None:
         return replace(found, cause=cause, origin=FailureOrigin(found.origin.part, cause))
     return found
+
+
+def by_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return a process that ended with what the calls of a cut traceback below show, if they show a cause."""
+    at = last_frame(lines)
+    if at is None or lines[at].number < failure.line:
+        return None
+    origin, frames = where_cut(at, lines)
+    if origin.cause is None:
+        return None
+    return replace(failure, cause=origin.cause, origin=origin, frames=frames, follows=False)
+
+
+def decided_by_message(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the failure that a message of a level which reports none decides; ``None`` without any."""
+    found = _deciding(lines)
+    return None if found is None else of_known(found, [found], {}, lines)
 
 
 def _with_calls(named: Failure, left: Failure) -> Failure:
@@ -178,13 +225,7 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
         line, cause = lines[at], _PROSE[which][0]
         if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    died, runs = shows_death(lines), any(line.origin is not None for line in lines)
-
-    def counts(cause: FailureCause) -> bool:
-        """Whether the log allows a cause: the engine has not died, and was there to log something."""
-        return not (died and cause.of_request) and not (runs and cause.name in BEFORE_THE_ENGINE)
-
-    found = described(sentences(lines), counts=counts)
+    found = described(sentences(lines), counts=_beside(lines))
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)
@@ -215,13 +256,51 @@ def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 
 
 def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure whose words do not say why with the reason that the title of the text names."""
-    found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
+    """Return a failure whose words do not say why with the reason that the title of the text names.
+
+    An exception of the program is shown as it is, and the reason beside it as a person's; only a message that
+    follows from another failure gives way to it.
+    """
+    found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True, counts=_beside(lines))
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
         title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
         named = mentioned_part(title)
         return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
+    if failure.type and failure.cause is None and not _QUOTES_ERROR.search(found.sentence.text):
+        return replace(failure, said=_said(found, found.cause))
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
+
+
+def _beside(lines: Sequence[LogLine]) -> Callable[[FailureCause], bool]:
+    """Return whether a text allows a cause: the engine has not died, and was there to log something."""
+    died, runs = shows_death(lines), any(line.origin is not None for line in lines)
+
+    def counts(cause: FailureCause) -> bool:
+        return not (died and cause.of_request) and not (runs and cause.name in BEFORE_THE_ENGINE)
+
+    return counts
+
+
+def _warning(lines: Sequence[LogLine]) -> KnownWords | None:
+    """Return the warning that explains a failure, else a message that decides, of whatever level it is.
+
+    A kind of device that was not found says nothing where another one was.
+    """
+    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
+    warned = (each for each in quiet if each.cause.warned)
+    return next(warned, None) or _deciding(lines)
+
+
+def _deciding(lines: Sequence[LogLine]) -> KnownWords | None:
+    found = any(_FOUND in line.text for line in lines)
+    return next(
+        (
+            each
+            for each in known_words(lines, quiet=True)
+            if each.cause.decides and not (found and each.cause.name in OF_NO_DEVICE)
+        ),
+        None,
+    )
 
 
 def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
@@ -236,8 +315,7 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     wrapper = next(
         (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)
     )
-    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
-    warned = next((each for each in quiet if each.cause.warned), None)
+    warned = _warning(lines)
     if warned is not None and (complains or at is not None or wrapper is not None):
         return of_known(warned, [warned], {}, lines)
     if at is None:
