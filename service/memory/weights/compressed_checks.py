@@ -9,6 +9,7 @@ from typing import Final
 from service.architecture.compressed_parts import WHOLE_ROWS
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
 from service.engines.rules.layouts import LayoutRules
+from service.engines.rules.packed_experts import PackedExpertRules
 from service.memory.weights.compressed_kinds import Kind, expert_kind, linear_kind
 from service.memory.weights.modules import Experts
 
@@ -51,10 +52,8 @@ def compressed_experts(
     scheme: WeightScheme,
     capability: tuple[int, int],
     rules: LayoutRules,
-    *,
-    asymmetric: bool,
 ) -> Iterator[Fault]:
-    """Yield what the release raises about experts; ``asymmetric``: they may have zero points."""
+    """Yield what the release raises about experts of any format."""
     kind = None
     if scheme.compressed is not None:
         kind = expert_kind(scheme.compressed, capability, rules.compressed_experts)
@@ -68,8 +67,6 @@ def compressed_experts(
         yield from expert_blocks(experts, scheme)
     if scheme.format is WeightFormat.FP8 and _static_beside_channels(scheme):
         yield "AssertionError", ""
-    if scheme.format is WeightFormat.PACKED:
-        yield from _packed_experts(experts, scheme, rules, asymmetric=asymmetric)
 
 
 def is_whole_rows(scheme: WeightScheme) -> bool:
@@ -92,9 +89,10 @@ def _static_beside_channels(scheme: WeightScheme) -> bool:
     return scheme.granularity is Granularity.CHANNEL and scheme.static_activations
 
 
-def _packed_experts(
-    experts: Experts, scheme: WeightScheme, rules: LayoutRules, *, asymmetric: bool
-) -> Iterator[tuple[str, str]]:
+def packed_experts(
+    experts: Experts, scheme: WeightScheme, rules: PackedExpertRules, *, asymmetric: bool
+) -> Iterator[Fault]:
+    """Yield what it raises about experts of packed integers; ``asymmetric``: they may have zero points."""
     width, hidden = experts.intermediate_size, experts.hidden_size
     if scheme.byte_activations:
         if hidden % W4A8_UNIT:
@@ -114,7 +112,7 @@ def _packed_experts(
 
 
 def _unselected_kernel(
-    experts: Experts, scheme: WeightScheme, rules: LayoutRules
+    experts: Experts, scheme: WeightScheme, rules: PackedExpertRules
 ) -> Iterator[tuple[str, str]]:
     """Yield what the choice of a kernel raises, which takes the config's ``group_size`` as it is.
 
