@@ -67,7 +67,8 @@ def _fault(error: yaml.YAMLError, text: str) -> str:
     at = begun.line if begun is not None and "could not find" in problem else mark.line
     at = min(at, len(lines) - 1)
     shown = hide_secrets(lines[at].strip()[:LONGEST_LINE]) if lines else ""
-    return f"line {at + 1}: this is no YAML: {quoted(shown)}{hint}"
+    tab = "; YAML takes no tab before a key" if "\\t" in problem else ""
+    return f"line {at + 1}: this is no YAML: {quoted(shown)}{tab}{hint}"
 
 
 def _documents(text: str) -> Iterator[Any]:

@@ -1,8 +1,11 @@
 """What containers see: volumes, and variables from outside, as Docker, Compose and Kubernetes say."""
 
+import re
+
 import pytest
 
 from service.launch_command.command_reading import read_command
+from service.launch_command.launch import UnreadableCommand
 from service.launch_command.starts import CACHE_OF_HOST
 
 
@@ -14,6 +17,7 @@ from service.launch_command.starts import CACHE_OF_HOST
         ("--mount type=bind,src=/models,dst=/root/.cache/huggingface", True),
         ("-v $HOME/.cache/huggingface:/root/.cache/huggingface", True),
         ("-v ./cache:/root/.cache/huggingface", True),
+        ("-v C:/Users/me/.cache/huggingface:/root/.cache/huggingface", True),
     ],
 )
 def test_a_volume_that_docker_names_is_not_shared_with_the_host(volume: str, of_host: bool) -> None:
@@ -77,3 +81,23 @@ spec:
     env: [{{name: MODEL, value: org/m}}]
 """
         assert read_command(text).launch.model == "org/m"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('    args: ["--model, "org/m"]', """line 6: this is no YAML: 'args: ["--model, "org/m"]'"""),
+        ("\tcontainers:", "YAML takes no tab"),
+        ("  - image: vllm/vllm-openai:v0.19.0\n   bad", "line 7: this is no YAML: 'bad'"),
+    ],
+)
+def test_a_line_that_is_no_yaml_is_quoted(line: str, words: str) -> None:
+    text = f"""apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: vllm
+{line}
+"""
+    with pytest.raises(UnreadableCommand, match=re.escape(words)):
+        read_command(text)

@@ -1,5 +1,6 @@
 """Writes what became of a command's flags as text."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -8,6 +9,8 @@ from service.launch_command.command_reading import CommandReading
 
 MOST_NAMES: Final = 12
 """Names of a list that are written; the others are counted."""
+_SUBJECT: Final = re.compile(r"(?!it |the release |no release |vLLM )")
+"""What a variable is about; a whole sentence begins with its subject."""
 
 
 def command_lines(command: CommandReading, width: int) -> Iterator[str]:
@@ -31,7 +34,7 @@ def command_lines(command: CommandReading, width: int) -> Iterator[str]:
 
 def _sentence(reason: str) -> str:
     """Return why a variable has no effect as a sentence: most reasons say what it is about."""
-    return reason if reason.startswith(("it ", "the release ")) else f"it is about {reason}"
+    return f"it is about {reason}" if _SUBJECT.match(reason) else reason
 
 
 def _listed(names: Iterable[str]) -> str:

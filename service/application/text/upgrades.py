@@ -63,7 +63,8 @@ def _with_interval(step: Upgrade, outcome: UpgradeOutcome, field: str) -> str:
     if field == "available_kv_bytes":
         if high < 0:
             return f"{words} ({gib_text(int(-high))} to {gib_text(int(-low))})"
-        return f"{words} ({gib_amount(int(low))} to {gib_amount(int(high))})"
+        least = f"{gib_text(int(-low))} too little" if low < 0 else gib_amount(int(low))
+        return f"{words} ({least} to {gib_amount(int(high))})"
     digits = 2 if field == "max_concurrency" else 0
     return f"{words} ({low:,.{digits}f} to {high:,.{digits}f})"
 
