@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from itertools import islice
 from typing import Final, TypeAlias
 
 from service.advisor.command import serve_command
@@ -122,26 +121,13 @@ def with_fixes(
     shorter_only: bool = False,
 ) -> Candidate:
     """Return a candidate that is refused, or sure to fail, with the changes that avoid this."""
-
-    def tried(attempt: FixAttempt) -> Candidate | None:
-        return started_with(request, attempt, gpu, steps)
-
-    base = _without_search(request, candidate)
-    refused = RefusedStart(request, candidate, base, gpu, steps)
-    sources = attempts_of(request, base, gpu, steps, shorter_only=shorter_only)
-    found = needed_only(found_of(sources, tried), base.flags)
-    if not shorter_only and sum(start.verdict is Verdict.STARTS for _, start in found) < ENOUGH:
-        last = found_of(last_sources(request, base, gpu, steps), tried)
-        found = needed_only(_most_certain((*found, *last)), base.flags)
-    if not shorter_only:
-        found = (*_joint(refused, found, tried), *found)
+    found = changes_that_work(request, candidate, gpu, steps, shorter_only=shorter_only)
     fixes = tuple(fix_of(request.model, *each) for each in found)
-    if not shorter_only:
-        newer = newer_release(request.model, base.flags, steps.rules, tried)
-        fixes = (*fixes[: MOST - len(newer)], *newer)
     if candidate.error is not None:
         notes: tuple[str, ...] = ()
         if not shorter_only:
+            base = _without_search(request, candidate)
+            refused = RefusedStart(request, candidate, base, gpu, steps)
             notes = tuple(notes_of(refused, fixes, started_with))
         if (fixes, notes) == (candidate.error.fixes, candidate.error.notes):
             return candidate
@@ -149,6 +135,32 @@ def with_fixes(
     remedy = "; ".join(fix.change for fix in fixes)
     doubts = (f"Single changes that avoid this, each tried by a dry run: {remedy}.",) if fixes else ()
     return replace(candidate, doubts=(*candidate.doubts, *doubts))
+
+
+def changes_that_work(
+    request: PlanRequest,
+    candidate: Candidate,
+    gpu: GpuType,
+    steps: EngineSteps,
+    *,
+    shorter_only: bool = False,
+) -> tuple[Worked, ...]:
+    """Return the changes that avoid a refusal or a sure failure, the least costly first."""
+
+    def tried(attempt: FixAttempt) -> Candidate | None:
+        return started_with(request, attempt, gpu, steps)
+
+    base = _without_search(request, candidate)
+    sources = attempts_of(request, base, gpu, steps, shorter_only=shorter_only)
+    found = needed_only(found_of(sources, tried), base.flags)
+    if shorter_only:
+        return found
+    if sum(start.verdict is Verdict.STARTS for _, start in found) < ENOUGH:
+        last = found_of(last_sources(request, base, gpu, steps), tried)
+        found = needed_only(_most_certain((*found, *last)), base.flags)
+    found = (*_joint(RefusedStart(request, candidate, base, gpu, steps), found, tried), *found)
+    newer = newer_release(base.flags, steps.rules, tried)
+    return (*found[: MOST - len(newer)], *newer)
 
 
 def _without_search(request: PlanRequest, candidate: Candidate) -> Candidate:
@@ -233,7 +245,7 @@ def _changes(attempt: FixAttempt, base: ServeFlags) -> frozenset[tuple[str, obje
     return frozenset({*flags, ("checkpoint", checkpoint), ("rules", attempt.rules)})
 
 
-def working(model: Model, sources: Iterable[Iterable[FixAttempt]], tried: Tried) -> Iterator[Fix]:
+def working(sources: Iterable[Iterable[FixAttempt]], tried: Tried) -> Iterator[Worked]:
     """Yield the first change of each kind that is sure to get past the refusal, or else the first that may.
 
     Each change that is tried is a run.
@@ -241,7 +253,7 @@ def working(model: Model, sources: Iterable[Iterable[FixAttempt]], tried: Tried)
     for source in sources:
         found = surest(source, tried)
         if found is not None:
-            yield fix_of(model, *found)
+            yield found
 
 
 def surest(source: Iterable[FixAttempt], tried: Tried) -> Worked | None:
@@ -255,7 +267,7 @@ def surest(source: Iterable[FixAttempt], tried: Tried) -> Worked | None:
     return first
 
 
-def newer_release(model: Model, flags: ServeFlags, rules: EngineRules, tried: Tried) -> tuple[Fix, ...]:
+def newer_release(flags: ServeFlags, rules: EngineRules, tried: Tried) -> tuple[Worked, ...]:
     """Return the oldest newer release from which on every release starts, or else the first that does."""
     newer = [release for release in RELEASES if release > rules.release]
     found = None
@@ -264,11 +276,11 @@ def newer_release(model: Model, flags: ServeFlags, rules: EngineRules, tried: Tr
         candidate = tried(attempt)
         if candidate is None:
             break
-        found = fix_of(model, attempt, candidate)
-    if found is not None:
-        return (found,)
-    attempts = [FixAttempt(f"vLLM {release}", flags, rules_for(release)) for release in newer[:-1]]
-    return tuple(islice(working(model, [attempts], tried), 1))
+        found = (attempt, candidate)
+    if found is None:
+        attempts = [FixAttempt(f"vLLM {release}", flags, rules_for(release)) for release in newer[:-1]]
+        found = surest(attempts, tried)
+    return () if found is None else (found,)
 
 
 def fix_of(model: Model, attempt: FixAttempt, candidate: Candidate) -> Fix:
@@ -286,6 +298,7 @@ def fix_of(model: Model, attempt: FixAttempt, candidate: Candidate) -> Fix:
         checkpoint=None if checkpoint is None else served.id,
         weight_bytes=None if checkpoint is None else checkpoint.weight_bytes(attempt.rules.release),
         gpus=candidate.gpus,
+        warning=next(iter(candidate.short_of_memory), None),
     )
 
 

@@ -15,7 +15,7 @@ class LeverCost(StrEnum):
     MEDIA = "media"
     """Images, video and audio."""
     PREFILL = "prefill"
-    """Prompts are read in smaller steps, so the first token comes later."""
+    """Prompts take longer, so the first token comes later."""
     ACCURACY = "accuracy"
     SPEED = "speed"
     START_TIME = "start_time"
@@ -77,4 +77,6 @@ RELEASE_COST: Final = _cost(_TABLE["release"])
 PATCH_COST: Final = _cost(_TABLE["patch"])
 SLOWER_BACKEND: Final[str] = _TABLE["backend"]["words"]
 UNPACKED: Final[str] = _TABLE["unpacked"]["words"]
+UNPACKED_FROM: Final[str] = _TABLE["unpacked"]["words_from"]
+"""The words where it is known from which number of tokens a step is slower."""
 RISK_WORDS: Final[str] = _TABLE["risk"]["words"]

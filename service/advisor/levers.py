@@ -20,20 +20,22 @@ from service.advisor.lever_costs import (
     RELEASE_COST,
     RISK_WORDS,
     SLOWER_BACKEND,
-    UNPACKED,
     CostOfChange,
     LeverCost,
 )
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
 from service.advisor.runtime_headroom import little_room_for_steps
-from service.advisor.steps_of_advice import length_of, unpacks_weights, uses_fallback
+from service.advisor.steps_of_advice import length_of, uses_fallback
+from service.advisor.unpacked_weights import unpacked_words
 from service.advisor.verdict import Verdict
+from service.architecture.model import ModelArchitecture
 from service.engine_config.cache_dtype import canonical
 from service.engines.cache_quality import CacheQuality, Published
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
 from service.gpus.gpu_type import GpuType
+from service.memory.weights.online_quantization import quantized_online
 
 LEAST_GAIN: Final = 0.005
 """Requests of the maximum length: less is printed as 0.00."""
@@ -96,12 +98,14 @@ def _one_of_each_format(levers: Iterable[Lever]) -> Iterator[Lever]:
 
 def _order(lever: Lever, length: int) -> tuple[float, ...]:
     spent = [each for each in lever.costs if each is not LeverCost.START_TIME]
+    # Weights that are unpacked are faster for some steps, slower for others: no reason to come later.
+    heavy = [each for each in spent if each is not LeverCost.PREFILL]
     loss = lever.loss + (LIMITS_OF_LEVERS.one_model if lever.published is Published.ONE_MODEL else 0)
     rarer = 1 - (LIMITS_OF_LEVERS.start_time if LeverCost.START_TIME in lever.costs else 0)
     return (
         lever.is_detail,
         max(PLACES_OF_COSTS[each] for each in spent),
-        len(spent),
+        len(heavy),
         lever.published is Published.NOTHING,
         loss,
         -(lever.completed_without_preemption or 0) * rarer,
@@ -274,14 +278,24 @@ def _costs(
             words = f"{words}; it asks for a cache in {stored}"
     if change.flag == "kv_cache_dtype" and _loses_much(quality):
         costs = (LeverCost.MUCH_ACCURACY,)
-    if change.checkpoint is not None and unpacks_weights(change.checkpoint.model.architecture, gpu):
-        costs, words = (*costs, LeverCost.SPEED), f"{words}; {UNPACKED}"
+    weights = _weights(change, request)
+    if weights is not None and (unpacked := unpacked_words(weights, gpu)):
+        costs, words = (*costs, LeverCost.PREFILL), f"{words}; {unpacked}"
     if uses_fallback(after) and not uses_fallback(before):
         costs = (*costs, LeverCost.SPEED)
         words = f"{words}; {SLOWER_BACKEND.format(backend=after.attention_backends[0])}"
     if _is_risk(before, after):
         costs, words = (*costs, LeverCost.RISK), f"{words}; {RISK_WORDS}"
     return costs, words.format(effect=quality.effect, source=quality.source)
+
+
+def _weights(change: LeverChange, request: PlanRequest) -> ModelArchitecture | None:
+    """Return the model with the weights that a change leads to; ``None`` where they stay."""
+    if change.checkpoint is not None:
+        return change.checkpoint.model.architecture
+    if change.flag != "quantization":
+        return None
+    return quantized_online(request.model.architecture, change.value)
 
 
 def _is_enough(change: LeverChange, request: PlanRequest) -> bool:

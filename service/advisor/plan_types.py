@@ -18,7 +18,7 @@ from service.advisor.runtime_headroom import (
     no_room_for_one_request,
 )
 from service.advisor.verdict import Verdict
-from service.advisor.warnings import environment_warnings, left_out_warning, notes, warnings
+from service.advisor.warnings import environment_warnings, left_out_warnings, notes, warnings
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -136,19 +136,23 @@ class Candidate:
         """What a person should know about it, the most important first; the last are ``notes``."""
         given = (
             *environment_warnings(self.flags.environment, self.rules.release),
-            *left_out_warning(self.carried.left_out),
+            *left_out_warnings(self.carried.left_out, self.carried.not_given),
         )
         if self.start is None or self.memory is None or (self.kv_cache is None and not self.caches_nothing):
             return (*self.doubts, *given)
         if self.kv_cache is None:
             ranks = self.flags.data_parallel_size
             return (*self.doubts, *warnings(self.start, ranks, self.flags), *given)
-        under_load = (
-            *no_room_for_one_request(self.kv_cache),
-            *little_room_for_steps(self.kv_cache, self.memory),
-        )
+        under_load = (*no_room_for_one_request(self.kv_cache), *self.short_of_memory)
         ranks = self.flags.data_parallel_size
         return (*self.doubts, *under_load, *warnings(self.start, ranks, self.flags), *given, *self.notes)
+
+    @property
+    def short_of_memory(self) -> tuple[str, ...]:
+        """Why memory may run out once it serves, though the engine starts."""
+        if self.start is None or self.kv_cache is None or self.memory is None:
+            return ()
+        return little_room_for_steps(self.kv_cache, self.memory)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -31,6 +31,15 @@ class Fix:
 
     gpus: int = 1
     """GPUs of the start with the change."""
+    warning: str | None = None
+    """Why the memory of the start with the change may run out under load; ``None`` where it leaves enough."""
+    logged_cache_bytes: int | None = None
+    """Bytes for the cache by a log, that tokens and concurrency are of; ``None`` where it is estimated."""
+
+    @property
+    def risk(self) -> tuple[bool, bool]:
+        """How unsafe it is, the safest least: whether its start is sure, then whether memory may run out."""
+        return (self.verdict is not Verdict.STARTS, self.warning is not None)
 
     @property
     def words(self) -> str:

@@ -8,7 +8,6 @@ from service.advisor.outcome import MEMORY_DECIDES
 from service.advisor.plan_request import Objective, PlanRequest, Workload
 from service.advisor.plan_types import Candidate
 from service.advisor.verdict import Verdict
-from service.architecture.model import ModelArchitecture
 from service.engine_config.cache_dtype import canonical
 from service.engines.flags import ServeFlags
 from service.gpus.capability import ComputeCapability
@@ -75,13 +74,6 @@ def computes_in_8_bits(request: PlanRequest, gpu: GpuType) -> bool:
     least = None if quantization is None else NARROW_ACTIVATIONS.get(quantization.method)
     capability = gpu.compute_capability
     return least is not None and capability is not None and capability >= ComputeCapability.parse(least)
-
-
-def unpacks_weights(architecture: ModelArchitecture, gpu: GpuType) -> bool:
-    """Whether linear layers made for activations of 8 bits or fewer compute in 16 bits on this GPU type."""
-    quantization, capability = architecture.quantization, gpu.compute_capability
-    least = None if quantization is None else NARROW_ACTIVATIONS.get(quantization.method)
-    return least is not None and capability is not None and capability < ComputeCapability.parse(least)
 
 
 def is_fp8(candidate: Candidate) -> bool:

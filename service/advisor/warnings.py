@@ -95,11 +95,15 @@ def environment_warnings(environment: tuple[tuple[str, str], ...], release: Vers
     return tuple(words for name, value in environment if (words := _variable(name, value, release)))
 
 
-def left_out_warning(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return that printed commands do not repeat some arguments; nothing where they repeat all."""
-    if not names:
-        return ()
-    return (f"Commands do not repeat {', '.join(names)}: the value is secret, or the text does not give it.",)
+def left_out_warnings(secret: tuple[str, ...], not_given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Return which arguments printed commands do not repeat, and why; nothing where they repeat all."""
+    found = []
+    if secret:
+        found.append(f"Commands do not repeat {', '.join(secret)}: the value is secret.")
+    if not_given:
+        names = ", ".join(f"{name} ({variables})" for name, variables in not_given)
+        found.append(f"Commands do not repeat {names}: the text does not give the value.")
+    return tuple(found)
 
 
 def _variable(name: str, value: str, release: Version) -> str:

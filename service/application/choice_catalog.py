@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from service.backends.backend_rules import backends_since
 from service.engines.arguments.arguments import arguments_of
-from service.engines.arguments.parser_names import PARSER_FLAGS, parser_names
+from service.engines.arguments.registered_names import NAMING_FLAGS, registered_names
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
 
@@ -31,8 +31,8 @@ def choices_by_flag() -> Mapping[str, Choices]:
     found[QUANTIZATION] = _dated((each, tuple(of.checkpoints.quantization_methods)) for each, of in rules)
     found[CACHE_DTYPE] = _dated((each, of.dtypes.accepted) for each, of in rules)
     found[METHOD] = _dated((each, tuple(of.speculation.methods)) for each, of in rules)
-    for name in PARSER_FLAGS:
-        found[name] = _dated((each, parser_names(name, each)) for each in RELEASES)
+    for name in NAMING_FLAGS:
+        found[name] = _dated((each, registered_names(name, each)) for each in RELEASES)
     found[BACKEND] = {name: (since, None) for name, since in backends_since().items()}
     return found
 

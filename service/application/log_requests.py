@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from service.advisor.plan_request import PlanRequest
 from service.application.errors import InputFault, InvalidRequest, UnknownFlag
 from service.application.local_models import local_model
-from service.application.plan_requests import plan_request, read_plan_body
+from service.application.plan_requests import plan_request, read_plan_body, with_siblings
 from service.application.schemas.explanation import ExplainBody
 from service.application.schemas.serve import ServeInput
 from service.application.services import PlanServices
@@ -151,6 +151,8 @@ async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices
         )
         missing = (Assumption(field, "", str(error)),)
         return LogRequest(None, gpu_specified, assumptions, missing, similar)
+    if log.failure is not None:
+        request = await to_thread(with_siblings, request, services.snapshot)
     return LogRequest(request, gpu_specified, (*of_model, *assumptions), ())
 
 

@@ -167,18 +167,26 @@ def answer_plan_request(request: PlanRequest, services: PlanServices) -> Plan:
     Raises:
         InputFault: a flag names an attention backend that the release does not have.
     """
-    # The names of the bundled models are read from a file, so not while a request is resolved.
-    siblings, bundled = _planned_siblings(request.model.id, services.snapshot)
-    if siblings != request.siblings:
-        unbundled = frozenset(siblings).difference(each.id for each in bundled)
-        # Replaced keys of a config hold for the checkpoint as well, whose own config lacks them.
-        own = () if request.serve.hf_overrides else bundled
-        request = replace(request, siblings=siblings, unbundled=unbundled, bundled_siblings=own)
+    request = with_siblings(request, services.snapshot)
     try:
         return services.plan(request)
     except UnknownBackend as error:
         commanded = request.command is not None and "attention_backend" in request.command.flags.serve
         raise InputFault("/command" if commanded else "/serve/attention_backend", error) from error
+
+
+def with_siblings(request: PlanRequest, snapshot: BundledSnapshot) -> PlanRequest:
+    """Return a request with the quantized checkpoints of its model that are known.
+
+    The names of the bundled models are read from a file, so not while a request is resolved.
+    """
+    siblings, bundled = _planned_siblings(request.model.id, snapshot)
+    if siblings == request.siblings:
+        return request
+    unbundled = frozenset(siblings).difference(each.id for each in bundled)
+    # Replaced keys of a config hold for the checkpoint as well, whose own config lacks them.
+    own = () if request.serve.hf_overrides else bundled
+    return replace(request, siblings=siblings, unbundled=unbundled, bundled_siblings=own)
 
 
 def _check_work(body: PlanBody) -> None:

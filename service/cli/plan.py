@@ -159,7 +159,9 @@ def _with_other_engine(document: dict[str, Any]) -> dict[str, Any]:
         typer.echo(f"Left out, since they change no memory: {', '.join(start.neutral)}", err=True)
     body = {key: document[key] for key in OTHERS if key in document}
     flags = read_flags(shlex.join(start.flags))
-    return body | {"model": model, "engine": {"name": start.engine}, "serve": flags}
+    given = document.get("engine", {}).get("version", start.version)
+    engine = {"name": start.engine} | ({"version": given} if given else {})
+    return body | {"model": model, "engine": engine, "serve": flags}
 
 
 def _check_words(document: dict[str, Any], flags: str | None) -> None:

@@ -5,11 +5,13 @@ from typing import Final
 from service.advisor.refusal import Fix, Refusal
 from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
-from service.explanation.explanation_types import CauseBasis, Diagnosis
-from service.explanation.failure_fixes import beside_others, memory_fixes, other_fixes
+from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
+from service.explanation.failure_fixes import memory_fixes, other_fixes
+from service.explanation.moot_remedies import without_moot
 from service.explanation.offered_already import without_given
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
+from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.advice import advice_for
 from service.startup_log.failure import find_failure
@@ -33,6 +35,10 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
     failure, basis = _known(logged, planned)
     cause = failure.cause
     stage = cause.stage if cause is not None else ""
+    foreseen = _foreseen(failure, run, planned)
+    beside = BesideOthers()
+    if run is not None and not log.earlier and cause is not None and cause.name == TAKEN:
+        beside = beside_others(run, log)
     return Diagnosis(
         cause=None if cause is None else cause.name,
         basis=basis,
@@ -42,12 +48,13 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         line=logged.line,
         reached=log.failed_after,
         means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
-        remedy=without_given(_remedy(log, logged, cause), log),
+        remedy=_helping(_remedy(log, logged, cause), log),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
-        foreseen=(foreseen := _foreseen(failure, run, planned)),
-        fixes=() if run is None or log.earlier else _fixes(failure, log, run, foreseen=foreseen is True),
-        offers=offers(log.at_failure, failure),
+        foreseen=foreseen,
+        fixes=beside.fixes or _fixes(failure, log, run, foreseen=foreseen is True),
+        offers=() if beside.is_planned else offers(log.at_failure, failure),
+        notes=beside.notes,
         serving=logged.serving,
         refused=logged.refused,
         answers=logged.answers,
@@ -55,8 +62,23 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,
+        said=_said(logged, log),
         wanted=wanted_lines(logged),
     )
+
+
+def _helping(remedy: str, log: StartupLog) -> str:
+    """Return a remedy without what was given already, and without what this start cannot do."""
+    return without_given(without_moot(remedy, log), log)
+
+
+def _said(logged: Failure, log: StartupLog) -> SaidCause | None:
+    """Return what a person says where the program's own message does not show its cause."""
+    if logged.said is None:
+        return None
+    cause = logged.said.cause
+    remedy = _helping(cause.remedy_after(log.failed_after), log)
+    return SaidCause(cause.name, logged.said.words, logged.said.line, cause.means, remedy)
 
 
 def _is_comparable(run: PlannedStart, planned: Refusal | None) -> bool:
@@ -69,6 +91,8 @@ def _means(log: StartupLog, failure: Failure, means: str) -> str:
     """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
     if failure.cause is not None and (own := failure.cause.platforms.get(log.around.platform or "")):
         means = own["means"]
+    elif failure.cause is not None and (form := failure.cause.form_of(failure.message)) is not None:
+        means = form.means
     if failure.serving and failure.follows and log.stopped_on is not None and log.stopped_on < failure.line:
         return f"The server was asked to stop on line {log.stopped_on}, and its engine ended with it."
     return means
@@ -80,6 +104,8 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
         return ""
     if own := cause.platforms.get(log.around.platform or ""):
         return own["remedy"]
+    if (form := cause.form_of(failure.message)) is not None:
+        return form.remedy
     reached = SERVING if failure.serving else log.failed_after
     flags = {**log.resolved, **log.flags}
     first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)
@@ -118,10 +144,10 @@ def _foreseen(failure: Failure, run: PlannedStart | None, planned: Refusal | Non
     )
 
 
-def _fixes(failure: Failure, log: StartupLog, run: PlannedStart, *, foreseen: bool) -> tuple[Fix, ...]:
+def _fixes(failure: Failure, log: StartupLog, run: PlannedStart | None, *, foreseen: bool) -> tuple[Fix, ...]:
     """Return the fixes; none if the plan does not have the refusal, because a dry run could not test them."""
-    if failure.cause is not None and failure.cause.name == TAKEN:
-        return beside_others(run, log)
+    if run is None or log.earlier or (failure.cause is not None and failure.cause.name == TAKEN):
+        return ()
     stage = failure.cause.stage if failure.cause is not None else ""
     if stage == Stage.MEMORY:
         return memory_fixes(run, log)

@@ -65,6 +65,18 @@ class CauseBasis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SaidCause:
+    """A cause that a person's words describe, which no message of the program shows."""
+
+    cause: str
+    words: str
+    line: int
+    """Counted from 1 in the log."""
+    means: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a start failed."""
 
@@ -89,6 +101,8 @@ class Diagnosis:
     fixes: tuple[Fix, ...]
     offers: tuple[str, ...] = ()
     """Flags that follow from the numbers of the log alone, each with its reason; they were not planned."""
+    notes: tuple[str, ...] = ()
+    """What plans showed beside the fixes, in sentences, such as what does not help."""
     serving: bool = False
     """The engine had started and served when it failed."""
     refused: bool = False
@@ -103,6 +117,8 @@ class Diagnosis:
     """A later start in the same log came up."""
     part: str = ""
     """The part of the engine or of a library that raised it, in words; empty where it was not needed."""
+    said: SaidCause | None = None
+    """What the text says beside the program's own message, which does not show its cause."""
     wanted: str = ""
     """Lines to paste that would tell the cause; empty where the text holds the engine's own words of it."""
 

@@ -1,7 +1,11 @@
-"""Fixes of a failed start, each tested by a dry run before it is named."""
+"""Fixes of a failed start, each tested by a dry run before it is named.
 
-from collections.abc import Iterator
+Where the model, the GPU and the release are known, they contain those that a plan of the same start names.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import islice
 from math import ceil
 from typing import Final
@@ -9,17 +13,22 @@ from typing import Final
 from service.advisor.dry_run import dry_run
 from service.advisor.fix_attempt import FixAttempt
 from service.advisor.fix_attempts import plain_refusal_sources
-from service.advisor.fixes import fix_of, newer_release, starts, working
+from service.advisor.fixes import Worked, changes_that_work, fix_of, newer_release, starts, working
+from service.advisor.plan_cache import CachedSteps
 from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Fix
+from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
-from service.explanation.offers import share_left
+from service.engines.refusal import Stage
+from service.explanation.comparison import bytes_within
 from service.explanation.planned_start import PlannedStart, available_gib
 from service.startup_log.log import StartupLog
 from service.units import GIB
 
-MOST: Final = 6
-"""Fixes named at most."""
+MOST: Final = 7
+"""Fixes named at most: one more than a plan names."""
+MOST_OTHERS: Final = 5
+"""Fixes named at most where the GPU is not known, without a newer release."""
 MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""
 LEFT_FREE: Final = 0.05
@@ -33,6 +42,13 @@ FEW_REQUESTS: Final = 256
 SMALLER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
 
 
+class FixKind(StrEnum):
+    """What changes have in common of which one is enough."""
+
+    RANKS = "more ranks"
+    DTYPE = "a smaller dtype of the cache"
+
+
 @dataclass(frozen=True, slots=True)
 class FailureFixAttempt:
     """A change to try."""
@@ -43,39 +59,91 @@ class FailureFixAttempt:
     """Whether the logged memory is valid for it too; otherwise it is estimated."""
     more_bytes: int = 0
     """Bytes that it adds to the logged memory."""
-    sharding: bool = False
-    """It shards the weights over more ranks."""
+    kind: FixKind | None = None
+    """Of the changes of a kind only the first that works is named."""
+    larger: bool = False
+    """It gives the cache memory that the engine needs later, so that it must leave enough of it."""
 
 
 def memory_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
-    """Return single changes with which the memory suffices, by dry runs with the logged memory."""
-    fixes: list[Fix] = []
-    sharded = False
+    """Return changes with which the memory suffices: those of a plan, then those that the log makes possible.
+
+    The safest are first. Each has the verdict of a plan of its own command.
+    """
+    fixes = list(_fixes_of_plan(run, log))
+    named = set(_kinds(fixes, run))
     for attempt in _for_memory(run, log):
-        # More ranks than the fewest that suffice are no fix of their own.
-        fix = None if sharded and attempt.sharding else _tried(run, log, attempt)
+        if len(fixes) >= MOST:
+            break
+        known = attempt.kind in named or any(attempt.words == fix.change for fix in fixes)
+        fix = None if known else _tried(run, log, attempt)
         if fix is not None:
             fixes.append(fix)
-            sharded = sharded or attempt.sharding
-        if len(fixes) == MOST:
-            break
-    return tuple(fixes)
+            named.update(() if attempt.kind is None else (attempt.kind,))
+    return tuple(sorted(fixes, key=lambda fix: fix.risk))
 
 
-def beside_others(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
-    """Return the largest utilization beside the memory that others use, if the model starts with it."""
-    share, flags = share_left(log), run.request.serve
-    if share is None or not run.gpu_specified:
+def _kinds(fixes: Iterable[Fix], run: PlannedStart) -> Iterator[FixKind]:
+    """Yield the kinds of fixes that a plan names."""
+    for fix in fixes:
+        if fix.gpus > run.free.gpus:
+            yield FixKind.RANKS
+        if fix.change.startswith("--kv-cache-dtype"):
+            yield FixKind.DTYPE
+
+
+def _fixes_of_plan(run: PlannedStart, log: StartupLog) -> Iterator[Fix]:
+    """Yield the fixes that a plan of the same start names, but those that the logged memory refutes.
+
+    Where only the logged memory shows the refusal, they are those of a plan that has it.
+    """
+    refused = run.free
+    if refused.error is None and not refused.fails:
+        refused = replace(run.judged, flags=run.free.flags)
+    error = refused.error
+    of_memory = refused.fails if error is None else error.stage is Stage.MEMORY
+    for attempt, start in changes_of_plan(run, refused) if of_memory else ():
+        verdict = _with_logged(run, log, attempt, start)
+        if verdict is not Verdict.REFUSED:
+            yield replace(fix_of(run.request.model, attempt, start), verdict=verdict)
+
+
+def _with_logged(run: PlannedStart, log: StartupLog, attempt: FixAttempt, start: Candidate) -> Verdict:
+    """Return the verdict of a planned change beside the logged memory.
+
+    What the change leaves more for the cache is the difference of two plans. Where it is nothing, the logged
+    memory decides; otherwise it casts doubt.
+    """
+    gib, memory, before = available_gib(log), start.memory, run.free.memory
+    if gib is None or memory is None or before is None or run.request.serve.kv_cache_memory_bytes is not None:
+        return start.verdict
+    gain = memory.available_kv.bytes - before.available_kv.bytes
+    size = bytes_within(gib)[-1] + gain
+    request = run.request if attempt.model is None else replace(run.request, model=attempt.model)
+    flags = replace(attempt.flags, kv_cache_memory_bytes=size)
+    if size > 0 and dry_run(request, flags, attempt.rules, request.gpus[0]).may_serve:
+        return start.verdict
+    return Verdict.UNCERTAIN if gain else Verdict.REFUSED
+
+
+def changes_of_plan(run: PlannedStart, refused: Candidate) -> tuple[Worked, ...]:
+    """Return what gets past the refusal of a start, by the function that a plan finds it with."""
+    if not run.is_of_the_log:
         return ()
-    words = f"--gpu-memory-utilization {share:.2f}"
-    fix = _tried(
-        run, log, FailureFixAttempt(words, replace(flags, gpu_memory_utilization=share), pinned=False)
-    )
-    return () if fix is None else (fix,)
+    steps = CachedSteps(run.request.model, run.rules)
+    return changes_that_work(run.request, refused, run.request.gpus[0], steps)
+
+
+def fixes_of(run: PlannedStart, refused: Candidate) -> tuple[Fix, ...]:
+    """Return the fixes of a refused start as a plan names them, the safest first."""
+    found = (fix_of(run.request.model, *each) for each in changes_of_plan(run, refused))
+    return tuple(sorted(found, key=lambda fix: fix.risk))
 
 
 def other_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
-    """Return single changes that get past a refusal before memory is known."""
+    """Return changes that get past a refusal before memory is known."""
+    if run.is_of_the_log and run.free.error is not None:
+        return fixes_of(run, run.free)
     request, gpu = run.request, run.request.gpus[0]
 
     def tried(attempt: FixAttempt) -> Candidate | None:
@@ -85,8 +153,11 @@ def other_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
         return dry_run(request, pinned.flags, pinned.rules, gpu)
 
     sources = plain_refusal_sources(request.model, request.serve, run.rules, gpu)
-    found = islice(working(request.model, sources, tried), MOST - 1)
-    return (*found, *newer_release(request.model, request.serve, run.rules, tried))
+    found = (
+        *islice(working(sources, tried), MOST_OTHERS),
+        *newer_release(request.serve, run.rules, tried),
+    )
+    return tuple(fix_of(request.model, *each) for each in found)
 
 
 def _with_memory(flags: ServeFlags, log: StartupLog) -> ServeFlags:
@@ -101,13 +172,33 @@ def _tried(run: PlannedStart, log: StartupLog, attempt: FailureFixAttempt) -> Fi
         if size <= 0:
             return None
         flags = replace(flags, kv_cache_memory_bytes=size)
-    elif not run.gpu_specified or run.doubt:
+    elif not run.is_of_the_log:
         return None
     candidate = dry_run(run.request, flags, run.rules, run.request.gpus[0])
     if not candidate.may_serve:
         return None
     changed = FixAttempt(attempt.words, attempt.flags, run.rules)
-    return fix_of(run.request.model, changed, candidate)
+    fix = fix_of(run.request.model, changed, candidate)
+    if flags == attempt.flags:
+        verdict = _with_logged(run, log, changed, candidate)
+        return None if verdict is Verdict.REFUSED else replace(fix, verdict=verdict)
+    fix = replace(fix, logged_cache_bytes=flags.kv_cache_memory_bytes)
+    if run.doubt:
+        return replace(fix, verdict=Verdict.UNCERTAIN)
+    return _as_planned(run, attempt, fix) if run.gpu_specified else fix
+
+
+def _as_planned(run: PlannedStart, attempt: FailureFixAttempt, fix: Fix) -> Fix | None:
+    """Return a fix that was tried with the logged memory, no surer than a plan of its command is.
+
+    The next start measures its memory anew, and what it has beside the cache is not in the log.
+    """
+    planned = dry_run(run.request, attempt.flags, run.rules, run.request.gpus[0])
+    short = next(iter(planned.short_of_memory), None)
+    if not planned.may_serve or (attempt.larger and short is not None):
+        return None
+    sure = fix.verdict is planned.verdict is Verdict.STARTS
+    return replace(fix, verdict=Verdict.STARTS if sure else Verdict.UNCERTAIN, warning=short)
 
 
 def _for_memory(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
@@ -150,7 +241,8 @@ def _smaller_dtypes(run: PlannedStart) -> Iterator[FailureFixAttempt]:
         return
     for dtype in SMALLER_DTYPES:
         if dtype in run.rules.dtypes.accepted:
-            yield FailureFixAttempt(f"--kv-cache-dtype {dtype}", replace(flags, kv_cache_dtype=dtype))
+            words = f"--kv-cache-dtype {dtype}"
+            yield FailureFixAttempt(words, replace(flags, kv_cache_dtype=dtype), kind=FixKind.DTYPE)
 
 
 def _lighter(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
@@ -165,7 +257,7 @@ def _lighter(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttempt]:
         ranks = factor * (flags.tensor_parallel_size or 1)
         words = f"--tensor-parallel-size {ranks}"
         changed = replace(flags, tensor_parallel_size=ranks)
-        yield FailureFixAttempt(words, changed, pinned=False, sharding=True)
+        yield FailureFixAttempt(words, changed, pinned=False, kind=FixKind.RANKS)
 
 
 def _out_of_memory(log: StartupLog) -> bool:
@@ -199,6 +291,7 @@ def _more_memory(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttem
             f"--gpu-memory-utilization {new:.2f}",
             replace(run.request.serve, gpu_memory_utilization=new),
             more_bytes=int((new - old) * total),
+            larger=True,
         )
 
 

@@ -33,6 +33,11 @@ class PlannedStart:
     """Why the plan is of another release or model than the log; empty where it is of the same."""
 
     @property
+    def is_of_the_log(self) -> bool:
+        """Whether model, release and GPU are those of the log, so that its memory can be estimated."""
+        return self.gpu_specified and not self.doubt
+
+    @property
     def judged(self) -> Candidate:
         """The candidate to compare: with the logged memory, if there is any."""
         return self.free if self.pinned is None else self.pinned[1]

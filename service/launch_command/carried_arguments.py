@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.launch_command.launch import LaunchCommand, Value
+from service.launch_command.options import is_secret
 from service.launch_command.sorting import SortedFlags
 from service.redaction import HIDDEN
 
@@ -18,7 +19,9 @@ class CarriedArguments:
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the process, with their values."""
     left_out: tuple[str, ...] = ()
-    """Names whose values are secret, or are not given by the text: they are not repeated."""
+    """Names whose values are secret: they are not repeated."""
+    not_given: tuple[tuple[str, str], ...] = ()
+    """Names whose values hold variables that the text does not give, and these variables."""
 
 
 NOTHING_CARRIED = CarriedArguments()
@@ -29,17 +32,25 @@ def carried_arguments(launch: LaunchCommand, flags: SortedFlags) -> CarriedArgum
     unused = [flag.name for flag in (*flags.no_effect, *flags.not_modelled)]
     words: list[str] = []
     left_out: list[str] = []
+    not_given: dict[str, str] = {}
     for flag in launch.flags:
         for name in (each for each in unused if each.partition(".")[0] == flag.name):
             value = _member(flag.value, name.partition(".")[2])
-            if flag.missing or _is_hidden(value):
-                left_out.append(f"--{flag.name.replace('_', '-')}")
+            option = f"--{flag.name.replace('_', '-')}"
+            if flag.missing and not is_secret(flag.name):
+                not_given[option] = ", ".join(map(_as_variable, flag.missing))
+            elif flag.missing or _is_hidden(value):
+                left_out.append(option)
             else:
                 words += _words(name, value)
     named = {name: value for name, value in launch.environment.items() if name in unused}
     shown = tuple((name, value) for name, value in named.items() if not _is_hidden(value))
     left_out += [name for name, value in named.items() if _is_hidden(value)]
-    return CarriedArguments(tuple(words), shown, tuple(dict.fromkeys(left_out)))
+    return CarriedArguments(tuple(words), shown, tuple(dict.fromkeys(left_out)), tuple(not_given.items()))
+
+
+def _as_variable(name: str) -> str:
+    return f"${name}" if name.isidentifier() else name
 
 
 def _member(value: Value, path: str) -> Value:

@@ -1,8 +1,9 @@
 """Starts in Docker Compose files."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from service.launch_command.document_text import Text
 from service.launch_command.document_values import (
@@ -16,8 +17,13 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
-from service.launch_command.starts import argv_starts, entrypoint_start, seen_inside, visible_devices
+from service.launch_command.launch import MAX_TEXT, Invocation, LaunchForm, Placement, Word
+from service.launch_command.starts import argv_starts, entrypoint_start
+from service.launch_command.visible_gpus import seen_inside, visible_devices
+
+_INTERPOLATED: Final = re.compile(
+    r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::?-([^{}]{0,400}))?\}|([A-Za-z_][A-Za-z0-9_]{0,127}))"
+)
 
 
 def is_compose(document: Document) -> bool:
@@ -54,14 +60,41 @@ def compose_starts(document: Document) -> Iterator[Invocation]:
 
 
 def _compose_words(value: Any, environment: Mapping[str, Word]) -> list[Word]:  # noqa: ANN401
-    # Compose replaces variables before the container starts, by those of its own caller.
     if isinstance(value, str):
-        text = references_replaced(value, {}, line_of(value))
+        text = _interpolated(value, line_of(value))
         words = words_of(Text(text.text, text.line), environment)
         return [
-            replace(word, missing=tuple(name for name in text.missing if name in word.text)) for word in words
+            replace(
+                word,
+                missing=tuple(dict.fromkeys(name for name in text.missing if f"${{{name}}}" in word.text)),
+            )
+            for word in words
         ]
-    return words_of(value, {})
+    return [
+        _interpolated(str(each), line_of(each)) if isinstance(each, str) else word
+        for each, word in zip(
+            (each for each in list_of(value) if each is not None), words_of(value, {}), strict=True
+        )
+    ]
+
+
+def _interpolated(text: str, line: int) -> Word:
+    """Return a text in which Compose replaced the variables of its own caller; ``$$`` is a dollar sign.
+
+    Source: the Compose specification, Interpolation.
+    """
+    missing: list[str] = []
+
+    def replaced(found: re.Match[str]) -> str:
+        name, default = found[1] or found[3], found[2]
+        if name is None:
+            return "$"
+        if default is not None:
+            return default
+        missing.append(name)
+        return f"${{{name}}}"
+
+    return Word(_INTERPOLATED.sub(replaced, text)[:MAX_TEXT], line, tuple(missing))
 
 
 def _compose_placement(service: Document, start: Invocation) -> Placement:

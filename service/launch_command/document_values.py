@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from service.launch_command.launch import Word
@@ -84,9 +85,15 @@ def _written(value: Any) -> str:  # noqa: ANN401 - a value of a document
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def variables_of(value: Any) -> dict[str, Word]:  # noqa: ANN401 - a value of a document
-    """Return variables of a mapping, of ``NAME=value`` texts, or of Kubernetes' names and values."""
-    found: dict[str, Word] = {}
+def variables_of(
+    value: Any,  # noqa: ANN401 - a value of a document
+    given: Mapping[str, Word] = MappingProxyType({}),
+) -> dict[str, Word]:
+    """Return variables of a mapping, of ``NAME=value`` texts, or of Kubernetes' names and values.
+
+    ``given``: those that the platform sets before them.
+    """
+    found = dict(given)
     if isinstance(value, dict):
         for name, each in value.items():
             found[str(name)] = Word(
@@ -97,10 +104,10 @@ def variables_of(value: Any) -> dict[str, Word]:  # noqa: ANN401 - a value of a 
             name, equals, text = each.partition("=")
             found[name] = Word(text, line_of(each), () if equals else (name,))
         elif isinstance(each, dict) and isinstance(each.get("name"), str):
-            name, given = str(each["name"]), each.get("value")
-            known = isinstance(given, str | int | float)
+            name, plain = str(each["name"]), each.get("value")
+            known = isinstance(plain, str | int | float)
             found[name] = Word(
-                _written(given) if known else "", line_of(each["name"]), () if known else (name,)
+                _written(plain) if known else "", line_of(each["name"]), () if known else (name,)
             )
     return {
         name: replace(word, text=references_replaced(word.text, found, 1).text)

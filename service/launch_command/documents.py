@@ -12,6 +12,8 @@ import yaml
 
 from service.launch_command.document_text import Text
 from service.launch_command.launch import UnreadableCommand
+from service.nearest_names import quoted
+from service.redaction import hide_secrets
 
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 20_000
@@ -23,6 +25,8 @@ _PLAIN: Final[Mapping[str, Callable[[yaml.nodes.ScalarNode], Any]]] = {
     "tag:yaml.org,2002:float": _CONSTRUCTOR.construct_yaml_float,
     "tag:yaml.org,2002:bool": _CONSTRUCTOR.construct_yaml_bool,
 }
+LONGEST_LINE: Final = 80
+"""Characters of a line that is no YAML that are shown."""
 LONGEST_NUMBER: Final = 40
 """Characters; longer numbers stay text."""
 _NULL: Final = "tag:yaml.org,2002:null"
@@ -47,10 +51,24 @@ def read_documents(text: str) -> tuple[Any, ...]:
     try:
         return tuple(_documents(text))
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark is not None else ""
-        hint = "; a template must be rendered first" if "{{" in text else ""
-        raise UnreadableCommand(f"{where}this is no YAML{hint}") from None
+        raise UnreadableCommand(_fault(error, text)) from None
+
+
+def _fault(error: yaml.YAMLError, text: str) -> str:
+    """Return which line of a text is no YAML, with the line itself."""
+    hint = "; a template must be rendered first" if "{{" in text else ""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return f"this is no YAML{hint}"
+    lines = text.splitlines()
+    # The parser stops behind a line that is no key; then the line is where it began to read.
+    begun = getattr(error, "context_mark", None)
+    problem = str(getattr(error, "problem", ""))
+    at = begun.line if begun is not None and "could not find" in problem else mark.line
+    at = min(at, len(lines) - 1)
+    shown = hide_secrets(lines[at].strip()[:LONGEST_LINE]) if lines else ""
+    tab = "; YAML takes no tab before a key" if "\\t" in problem else ""
+    return f"line {at + 1}: this is no YAML: {quoted(shown)}{tab}{hint}"
 
 
 def _documents(text: str) -> Iterator[Any]:

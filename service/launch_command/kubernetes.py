@@ -45,8 +45,12 @@ def kubernetes_starts(document: Document) -> Iterator[Invocation]:
         if kind in {"InferenceService", "ServingRuntime", "ClusterServingRuntime"}
         else LaunchForm.KUBERNETES
     )
-    for pod, path in _pods(document):
-        yield from _pod_starts(pod, form, _placement_of(document, path))
+    pods = tuple(_pods(document))
+    has_leader = any(_is_leader(path) for _, path in pods)
+    for pod, path in pods:
+        placement = _placement_of(document, path)
+        is_first = _is_leader(path) or not has_leader
+        yield from _pod_starts(pod, form, placement, _group_variables(placement.nodes, is_first=is_first))
 
 
 def _pods(document: Document) -> Iterator[tuple[Document, tuple[str, ...]]]:
@@ -76,10 +80,28 @@ def _placement_of(document: Document, path: tuple[str, ...]) -> Placement:
     return Placement(nodes=nodes, replicas=replicas)
 
 
-def _pod_starts(pod: Document, form: LaunchForm, placement: Placement) -> Iterator[Invocation]:
+def _is_leader(path: tuple[str, ...]) -> bool:
+    return path[-2:-1] == ("leaderTemplate",)
+
+
+def _group_variables(size: int | None, *, is_first: bool) -> dict[str, Word]:
+    """Return what a LeaderWorkerSet tells the containers of a group; nothing for other objects.
+
+    Source: LeaderWorkerSet, reference of labels, annotations and environment variables; API: a group without
+    a template of its leader starts all from that of its workers.
+    """
+    if size is None:
+        return {}
+    found = {"LWS_GROUP_SIZE": Word(str(size))}
+    return found | {"LWS_WORKER_INDEX": Word("0")} if is_first else found
+
+
+def _pod_starts(
+    pod: Document, form: LaunchForm, placement: Placement, given: Mapping[str, Word]
+) -> Iterator[Invocation]:
     gpu_name = gpu_name_of(pod)
     for container in map(mapping_of, list_of(pod.get("containers"))):
-        environment = variables_of(container.get("env"))
+        environment = variables_of(container.get("env"), given)
         for start in _container_starts(container, environment, form):
             own = replace(
                 placement,

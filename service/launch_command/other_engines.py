@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from service.launch_command.other_texts import commands_of_containers, release_of_engine
+
 
 @dataclass(frozen=True, slots=True)
 class OtherProgram:
@@ -43,8 +45,27 @@ NEUTRAL: Final = frozenset(
     }
 )  # fmt: skip
 """Options of `llama-server` that change no memory of a GPU. Source: llama.cpp, common/arg.cpp."""
+NEUTRAL_OF_SGLANG: Final = frozenset(
+    {
+        "--fastapi-root-path", "--trust-remote-code", "--served-model-name", "--log-level",
+        "--log-level-http",
+        "--log-requests", "--log-requests-level", "--enable-metrics", "--api-key", "--admin-api-key",
+        "--chat-template", "--completion-template", "--tool-call-parser", "--reasoning-parser",
+        "--tokenizer-mode", "--random-seed", "--watchdog-timeout", "--dist-timeout", "--dist-init-addr",
+        "--nccl-init-addr", "--nccl-port", "--nnodes", "--node-rank", "--base-gpu-id", "--gpu-id-step",
+        "--grammar-backend", "--decode-log-interval", "--enable-cache-report", "--schedule-policy",
+        "--skip-server-warmup", "--warmups", "--crash-dump-folder", "--show-time-cost", "--download-dir",
+        "--sampling-defaults", "--stream-interval", "--weight-version", "--tool-server",
+        "--file-storage-path",
+    }
+)  # fmt: skip
+"""Options of SGLang that change no memory of a rank. Source: SGLang 0.5.10, srt/server_args.py."""
 ADDRESS: Final = frozenset({"--host", "--port"})
 """Options of every server."""
+_NEUTRAL_OF: Final[Mapping[str, frozenset[str]]] = {
+    LLAMA.engine: NEUTRAL,
+    SGLANG.engine: NEUTRAL_OF_SGLANG,
+}
 _PROGRAM: Final = re.compile(
     r"(?:^|[\s/'\"])(llama-server|llama-cli|sglang\.launch_server|sglang(?=\s+serve)|trtllm-serve)(?=\s|$)"
 )
@@ -62,17 +83,21 @@ class OtherStart:
     """The words that are neither program nor model, without those that change no memory."""
     neutral: tuple[str, ...]
     """Names of options that change no memory."""
+    version: str | None = None
+    """The release that its image or its package names."""
 
 
 def other_start(text: str) -> OtherStart | None:
     """Return the start of another engine in a text; ``None`` for any other text."""
-    found = _PROGRAM.search(text)
-    if found is None:
-        return None
-    program = PROGRAMS[found[1]]
-    model, words = _sorted(_words(text[found.end() :]), program)
-    flags, neutral = _without(words, ADDRESS | NEUTRAL if program is LLAMA else ADDRESS)
-    return OtherStart(program.engine, model, flags, neutral)
+    for command in (*commands_of_containers(text), text):
+        found = _PROGRAM.search(command)
+        if found is None:
+            continue
+        program = PROGRAMS[found[1]]
+        model, words = _sorted(_words(command[found.end() :]), program)
+        flags, neutral = _without(words, ADDRESS | _NEUTRAL_OF.get(program.engine, frozenset()))
+        return OtherStart(program.engine, model, flags, neutral, release_of_engine(text, program.engine))
+    return None
 
 
 def advice_on(text: str) -> str:
@@ -81,9 +106,10 @@ def advice_on(text: str) -> str:
     if start is None:
         return ""
     rest = f" --engine-flags {shlex.quote(shlex.join(start.flags))}" if start.flags else ""
+    version = f" --engine-version {start.version}" if start.version else ""
     return (
-        f"it starts {start.engine}, and in a body commands are read of vLLM alone; write: "
-        f"dryserve plan {shlex.quote(start.model) if start.model else 'MODEL'} --engine {start.engine}{rest}"
+        f"it starts {start.engine}, and in a body commands are read of vLLM alone; write: dryserve plan "
+        f"{shlex.quote(start.model) if start.model else 'MODEL'} --engine {start.engine}{version}{rest}"
     )
 
 

@@ -1,16 +1,17 @@
 """Values that a release refuses at its start, of flags that a plan does not use otherwise."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 from packaging.version import Version
 
 from service.engines.arguments.arguments import ArgumentKind, ArgumentTable
-from service.engines.arguments.parser_names import parser_names
+from service.engines.arguments.registered_names import registered_names
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
 from service.launch_command.launch import WrittenFlag
+from service.launch_command.refused_backends import refused_backends
 from service.nearest_names import few_of, nearest, quoted
 
 _PLANNED: Final = frozenset(field.name for field in fields(ServeFlags))
@@ -31,6 +32,10 @@ def refused_values(flags: Flags, table: ArgumentTable) -> Iterator[str]:
             yield from _no_choice(flag, table)
     yield from _tool_parser(flags, table.release)
     yield from _reasoning_parser(flags, table.release)
+    yield from _tokenizer(flags, table)
+    if "config_format" in flags:
+        yield from _unknown(flags["config_format"], "config format", table.release)
+    yield from refused_backends(flags, table.release)
 
 
 def _no_choice(flag: WrittenFlag, table: ArgumentTable) -> Iterator[str]:
@@ -73,11 +78,24 @@ def _has_plugin(flags: Flags, name: str) -> bool:
     return name in flags and len(str(flags[name].value)) >= _SHORTEST_PLUGIN
 
 
+def _tokenizer(flags: Flags, table: ArgumentTable) -> Iterator[str]:
+    """Yield that there is no such tokenizer; where none is loaded, its mode is not read.
+
+    Source: vLLM 0.12.0 to 0.33.0, tokenizers/registry.py load_tokenizer_cls; ModelConfig writes the mode in
+    lower case. Earlier releases take certain words.
+    """
+    flag, skipped = flags.get("tokenizer_mode"), flags.get("skip_tokenizer_init")
+    if flag is None or table["tokenizer_mode"].choices or (skipped is not None and skipped.value is True):
+        return
+    if isinstance(flag.value, str):
+        yield from _unknown(replace(flag, value=flag.value.lower()), "tokenizer mode", table.release)
+
+
 def _unknown(flag: WrittenFlag, kind: str, release: Version) -> Iterator[str]:
-    known = parser_names(flag.name, release)
+    known = registered_names(flag.name, release)
     if flag.missing or not isinstance(flag.value, str) or flag.value in known:
         return
-    having = [each for each in RELEASES if flag.value in parser_names(flag.name, each)]
+    having = [each for each in RELEASES if flag.value in registered_names(flag.name, each)]
     after = [each for each in RELEASES if having and each > having[-1]]
     if having and release < having[0]:
         more = f"it came with {having[0]}"

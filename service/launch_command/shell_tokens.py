@@ -18,6 +18,8 @@ MAX_NESTING: Final = 16
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,127})(\+?)=")
 _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}|[0-9@*#?$!-]")
 _BRACED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127}|[0-9@*])(\[[@*]\])?")
+_SUBSTITUTED_NAME: Final = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_]{0,40}\)")
+"""A command of one word; in a manifest, a variable that Kubernetes replaces."""
 _DEFAULT: Final = re.compile(r":?[-=+?]")
 _OPERATOR: Final = re.compile(
     r"&&|\|\||\|&|;;&?|;&|[0-9]{0,2}>>|[0-9]{0,2}>&|[0-9]{0,2}>\||<<<|<<-?|&>>?|[0-9]{0,2}[<>]|[;&|()]"
@@ -240,7 +242,8 @@ class ShellLexer:
             start = self.at
             self._skip_brackets()
             shown = self.text[start : min(self.at, start + 24)]
-            return WordPart(shown, quoted, variable="$(...)")
+            named = _SUBSTITUTED_NAME.fullmatch(self.text, start, self.at)
+            return WordPart(shown, quoted, variable=named[0] if named else "$(...)")
         if following == "{":
             return self._braced(quoted=quoted, depth=depth)
         found = _PARAMETER.match(self.text, self.at + 1)

@@ -7,8 +7,9 @@ Source: POSIX.1-2024, Shell Command Language, section 2.6.2 (parameter expansion
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from service.launch_command.launch import MAX_TEXT, MAX_WORDS, UnreadableCommand, Word
@@ -47,13 +48,19 @@ class SimpleCommand:
         return self.words[0].line if self.words else 1
 
 
-def read_commands(text: str) -> tuple[SimpleCommand, ...]:
+def read_commands(
+    text: str, variables: Mapping[str, Word] = MappingProxyType({})
+) -> tuple[SimpleCommand, ...]:
     """Return the commands of a shell text in order.
+
+    Args:
+        text: the text.
+        variables: what the shell finds in its environment.
 
     Raises:
         UnreadableCommand: a quote is not closed, or the text is longer than ``MAX_TEXT`` with its variables.
     """
-    return tuple(_Runner().run(ShellLexer(text)))
+    return tuple(_Runner(variables).run(ShellLexer(text)))
 
 
 _Values = tuple[Word, ...]
@@ -70,10 +77,11 @@ class _Branching:
 class _Runner:
     """Tokens to commands: follows assignments in the order of the text."""
 
-    def __init__(self) -> None:
-        self.variables: dict[str, _Values | None] = {}
+    def __init__(self, variables: Mapping[str, Word]) -> None:
+        known = {name: (word,) for name, word in variables.items() if not word.missing}
+        self.variables: dict[str, _Values | None] = {**known}
         """``None``: set, but to different values in different branches."""
-        self.exported: dict[str, None] = {}
+        self.exported: dict[str, None] = dict.fromkeys(known)
         self.branches: list[_Branching] = []
         self.size = 0
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from service.bundled_toml import read_toml
 from service.gpus.gpu_type import GpuType
-from service.speed.step_work import Precision
+from service.speed.multiplication import Precision
 
 GIGA: Final = 1e9
 TERA: Final = 1e12

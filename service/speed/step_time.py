@@ -5,8 +5,9 @@ from enum import StrEnum
 from typing import Final
 
 from service.speed.gpu_speed import GpuSpeed
+from service.speed.multiplication import Precision
 from service.speed.speed_constants import SpeedConstants
-from service.speed.step_work import Precision, StepWork
+from service.speed.step_work import StepWork
 
 MICROSECOND: Final = 1e-6
 HALF_BYTES: Final = 2

@@ -6,7 +6,6 @@ Everything here follows from the model's layers and the start's cache specs; not
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
 
 from packaging.version import Version
@@ -18,11 +17,12 @@ from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
-from service.architecture.weight_schemes import WeightFormat, WeightScheme
+from service.architecture.weight_schemes import WeightScheme
 from service.kv_cache.specs import AttentionSpec, CacheKind, SpecLayers, StateSpec
 from service.memory.parallelism import Parallelism
 from service.memory.weights.modules import Experts, Linear, Module, PlainModule
 from service.memory.weights.parameters import layer_modules_of, layer_tensors
+from service.speed.multiplication import Precision, is_unpacked, multiplied_as
 
 OPERATIONS_PER_ELEMENT = 2
 """A multiplication and an addition for each element of a matrix and each token."""
@@ -30,14 +30,6 @@ HALF_BITS = 16
 BYTE_BITS = 8
 READ_AND_WRITTEN = 2
 """A recurrent state is read and written in each step."""
-
-
-class Precision(StrEnum):
-    """Type in which a matrix is multiplied, by the bits of its activations."""
-
-    HALF = "half"
-    BYTE = "byte"
-    NIBBLE = "nibble"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,19 +213,6 @@ def _elements(module: Module) -> int:
             return 0
 
 
-_ACTIVATIONS = {
-    WeightFormat.FP8: Precision.BYTE,
-    WeightFormat.INT8: Precision.BYTE,
-    WeightFormat.MXFP8: Precision.BYTE,
-    WeightFormat.NVFP4: Precision.NIBBLE,
-    WeightFormat.MX: Precision.NIBBLE,
-    WeightFormat.MXFP4: Precision.NIBBLE,
-}
-"""Bits of the activations that a format is multiplied with on GPUs whose tensor cores have the type."""
-_SINCE = {Precision.BYTE: (8, 9), Precision.NIBBLE: (10, 0)}
-"""Compute capability from which tensor cores multiply the type (PTX ISA, mma and tcgen05.mma)."""
-
-
 def _precision(
     module: Module, size: int, quantization: Quantization | None, parallelism: Parallelism
 ) -> tuple[Precision, bool]:
@@ -242,12 +221,10 @@ def _precision(
     if quantization is None or not elements or size * BYTE_BITS > (HALF_BITS - 2) * elements:
         return Precision.HALF, False
     scheme = _scheme_of(module, quantization)
-    if scheme is None or scheme.weight_only:
+    if scheme is None:
         return Precision.HALF, True
-    wanted = _ACTIVATIONS.get(scheme.format, Precision.HALF)
-    if wanted is Precision.HALF or parallelism.compute_capability < _SINCE[wanted]:
-        return Precision.HALF, True
-    return wanted, False
+    capability = parallelism.compute_capability
+    return multiplied_as(scheme, capability), is_unpacked(scheme, capability)
 
 
 def _scheme_of(module: Module, quantization: Quantization) -> WeightScheme | None:

@@ -23,7 +23,25 @@ _CODE: Final = re.compile(
     r"(?:\b(?:raise|except|import|class|return|from|raises|isinstance|warn)[ (]|=|[\w.]\()$", re.ASCII
 )
 """Ends of a text before a class that is part of source code."""
-_CLOSED: Final = (":", "|", ")", "]", ">", "#", "-", "*", "`", '"', "'", "}", ",", "…", "\uff1a", "\uff0c")
+_CLOSED: Final = (
+    "(",
+    ":",
+    "|",
+    ")",
+    "]",
+    ">",
+    "#",
+    "-",
+    "*",
+    "`",
+    '"',
+    "'",
+    "}",
+    ",",
+    "…",
+    "\uff1a",
+    "\uff0c",
+)
 """Characters that end a prefix."""
 _MONTHS: Final = frozenset(
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -37,6 +55,10 @@ MOST_CHAINED: Final = 16
 _CHAINED: Final = "During handling of the above exception, another exception occurred"
 _ASSERTS: Final = re.compile(r"^assert \S.{0,400}")
 """The source of a check, which is the last of a traceback only where it does not hold."""
+_CHECKED: Final = re.compile(
+    r"[^\s\"']{2,80} (?:==|!=|<=|>=|<|>) \S{1,80} \(\S{1,40} vs\.? \S{1,40}\)(?:$| ?:)", re.ASCII
+)
+"""What a failed check of C++ says of both sides, in TVM and glog: `a.size(1) == b (1 vs. 6) : must match`."""
 _IN_WORKER: Final = re.compile(
     r"while processing method \w{1,80}: (\S.{0,600}?)(?:, Traceback \(most recent call last\):)?$"
 )
@@ -136,6 +158,12 @@ def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
     return None
 
 
+def stated(text: str) -> str:
+    """Return the message in the source of a statement that raises an exception; any other text as it is."""
+    found = _RAISES.search(text)
+    return text if found is None else found[2].strip("()\"' ")
+
+
 def last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
     """Return the first exception, or the last one that was raised while it was handled."""
     root = roots[0]
@@ -152,6 +180,8 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     if (worker := _IN_WORKER.search(text)) is not None:
         type_name = next((name for words, name in _OF_PYTHON if words in worker[1]), "")
         return Raised(at, type_name, worker[1], in_prose=False)
+    if " vs" in text and _CHECKED.search(text) is not None:
+        return Raised(at, "", text, in_prose=False)
     for match in _NAMED.finditer(text):
         before = text[: match.start()]
         bare = match[3] is None and match[4] is None
@@ -164,6 +194,9 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # The log was cut off inside of the prefix of its next line.
             continue
         message = _unmarked(match[3].strip()) if match[3] else _inside(match[4] or "")
+        if before.endswith("(") and message.endswith(")") and "(" not in message:
+            # The exception stands in brackets.
+            message = message[:-1]
         if before.endswith("`"):
             # What follows the closing mark is the sentence's.
             message = message.partition("`")[0]

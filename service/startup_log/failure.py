@@ -17,6 +17,8 @@ from service.startup_log.logged_failure import Failure, is_of_request, is_wrappe
 from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import (
     FAULT,
+    by_cut_calls,
+    decided_by_message,
     of_hang,
     of_people,
     with_cut_calls,
@@ -48,7 +50,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     In this order: the first message of a known cause that was raised or logged as an error, since later
     errors only follow from it (in workers, the engine's core, the server); such a message anywhere else, or
     over two lines; the first other exception; a message that follows from another failure; an exception in a
-    person's sentence; a person's description of the failure.
+    person's sentence; a person's description of the failure. What the program says comes before what a person
+    says of it, even where it does not show the cause.
     """
     raised = {each.at: each for each in raised_in(lines)}
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
@@ -75,13 +78,28 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     if own:
         return with_cut_calls(of_exception(last_of_chain(own, lines), lines), lines)
     if weak:
-        # A cause without an exception of its own only says where something failed.
-        best = next((each for each in weak if each.cause.type), weak[0])
-        named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
-        if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
-            return with_cut_calls(of_exception(named, lines), lines)
-        return with_title(replace(of_known(best, weak, raised, lines), follows=not best.cause.type), lines)
+        return _of_weak(weak, roots, raised, lines)
     return of_people(roots, lines)
+
+
+def _of_weak(
+    weak: Sequence[KnownWords],
+    roots: Sequence[Raised],
+    raised: Mapping[int, Raised],
+    lines: Sequence[LogLine],
+) -> Failure:
+    """Return what words that follow from another failure tell, with what the rest of the text says of it."""
+    if (decided := decided_by_message(lines)) is not None:
+        return decided
+    # A cause without an exception of its own only says where something failed.
+    best = next((each for each in weak if each.cause.type), weak[0])
+    named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
+    if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
+        return with_cut_calls(of_exception(named, lines), lines)
+    found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
+    if best.cause.name in OF_OTHERS and (called := by_cut_calls(found, lines)) is not None:
+        return called
+    return with_title(found, lines)
 
 
 def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, engine_error
-from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class
+from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class, stated
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, likely_origin, origin_of
@@ -19,6 +19,16 @@ HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A cause that a person's words describe beside the program's own, which do not show it."""
+
+    cause: FailureCause
+    words: str
+    line: int
+    """Number of its line in the log, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,8 @@ class Failure:
     """The server answered later requests, if only that they failed."""
     hangs: bool = False
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
+    said: Said | None = None
+    """What a person says of it, where the program's own words show no cause."""
 
     @property
     def refused(self) -> bool:
@@ -91,8 +103,8 @@ def of_known(
     exception, line = raised.get(shown), lines[shown]
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
-        words = line.text.strip("` ")
-        words = full_message(words, lines, shown) if words.endswith(":") else words[:MAX_MESSAGE]
+        words = stated(line.text).strip("` ")
+        words = full_message(words, lines, shown)
         shown_type = class_in(root.cause.type, words)
         return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
     message = _message(exception, lines)

@@ -21,6 +21,16 @@ class Milestone:
 
 
 @dataclass(frozen=True, slots=True)
+class CauseForm:
+    """A form of a cause that some of its messages have, with what it means and what helps against it."""
+
+    says: tuple[str, ...]
+    """Texts of a message, any of them."""
+    means: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class FailureCause:
     """A known cause of a failed start. The fields are those of causes.toml's head."""
 
@@ -49,6 +59,8 @@ class FailureCause:
     """Its words count in an exception alone, because other lines have them too."""
     warned: bool = False
     """Its words in a warning explain a traceback that is cut off before its exception."""
+    decides: bool = False
+    """Its words at any level come before what a person says."""
     of_request: bool = False
     """The engine runs and refused a request."""
     parts: frozenset[str] = frozenset()
@@ -62,6 +74,13 @@ class FailureCause:
 
     platforms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """``means`` and ``remedy`` instead, by the platform that the log names."""
+
+    forms: tuple[CauseForm, ...] = ()
+    """What its messages say more closely, the first that fits."""
+
+    def form_of(self, message: str) -> CauseForm | None:
+        """Return the form that a message has."""
+        return next((form for form in self.forms if any(words in message for words in form.says)), None)
 
     def remedy_after(self, milestone: str) -> str:
         """Return what helps a start that failed after this milestone."""
@@ -83,8 +102,10 @@ _OPTIONAL: Final = {
     "parts",
     "raised",
     "warned",
+    "decides",
     "of_request",
     "platforms",
+    "form",
 }
 
 
@@ -105,12 +126,16 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         weak=table.get("weak", False),
         raised=table.get("raised", False),
         warned=table.get("warned", False),
+        decides=table.get("decides", False),
         of_request=table.get("of_request", False),
         parts=frozenset(table.get("parts", ())),
         unless=tuple(table.get("unless", ())),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
         platforms=table.get("platforms", {}),
+        forms=tuple(
+            CauseForm(tuple(each["says"]), each["means"], each["remedy"]) for each in table.get("form", ())
+        ),
     )
 
 

@@ -1,17 +1,19 @@
 """Finds a failure in what a person says of it, and in what is left of a traceback that was cut off."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.startup_log.complaints import is_complaint, reports_failure
+from service.startup_log.complaints import FAILING, is_complaint, reports_failure
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, message_above, raised_by_source
-from service.startup_log.known_words import known_words, shows_death
+from service.startup_log.known_words import KnownWords, known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
     Failure,
+    Said,
     is_of_request,
     is_wrapper,
     of_exception,
@@ -30,7 +32,7 @@ from service.startup_log.origins import (
     owner_of,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
-from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
+from service.startup_log.phrases import CAUSES, MILESTONES, WRAPPERS, FailureCause
 from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import HANG, Described, cause_of_words, described, says_hang
 from service.startup_log.templates import SentenceIndex, lines_containing
@@ -49,12 +51,23 @@ ENDED: Final = frozenset(
 """Causes that say that a process ended, which one that hangs does not."""
 HANGING: Final = frozenset({HANG, "ranks_hang_in_exchange"})
 """Causes that say that a process hangs."""
+OF_NO_DEVICE: Final = frozenset({"no_gpu_visible", "driver_library_not_found"})
+"""Causes that say that no device was found, as the engine logs it of each kind that it looks for."""
+_FOUND: Final = "detected platform "
+"""vLLM 0.7.0 to 0.33.0, platforms/__init__.py: a kind that was found."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
+_LOADED: Final = (
+    "Graph capturing finished",
+    *(says for each in MILESTONES if each.name in {"profiling", "cache", "capture"} for says in each.says),
+)
+"""Messages behind the loading of the model."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 _CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
 """Ends of lines in which pip lists packages that do not belong together, after it has installed its own."""
+_QUOTES_ERROR: Final = re.compile(r"\b[A-Z][a-z]\w{1,60}(?:Error|Exception)\b|\bSIG[A-Z]{3,5}\b", re.ASCII)
+"""What shows that a person's sentence quotes the program's error."""
 _OF_PYTHON: Final = (
     (" object has no attribute '", "AttributeError"),
     ("() got an unexpected keyword argument", "TypeError"),
@@ -75,14 +88,58 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
     left = _cut_off(lines, complains=words is not None)
     if words is None or left is None:
         return left or words
+    return _surer(words, left, lines)
+
+
+def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what a person says, or what is left of the program's own words where that is the surer."""
     if not words.paraphrased and words.type:
         return _with_calls(words, left)
+    if words.paraphrased and (beside := _program_s_own(words, left, lines)) is not None:
+        return beside
     if words.cause is None:
         return left
     # What is left of a traceback says more than prose, or than a title that says only what happened.
     title = words.line <= next((line.number for line in lines if line.text), 0)
     title = title and not (words.cause.weak or words.cause.name in BEFORE_THE_ENGINE)
-    return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
+    if left.cause is None or ((title or not left.frames) and not words.follows):
+        return replace(words, cut=bool(left.frames) and left.cut)
+    return left
+
+
+def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return what the program says, where it comes before a person's words; ``None`` where it does not.
+
+    So do messages that decide, the front end's error, and calls beside words that are only those of a model's
+    name, or of a hang in which the program logged an error.
+    """
+    quotes = _QUOTES_ERROR.search(words.message) is not None
+    decides = left.cause is not None and left.cause.decides
+    follows = left.cause is None and is_wrapper(left.message) and not quotes
+    if not words.type and (decides or follows):
+        return _beside_words(left, lines)
+    if words.cause is None or not left.frames or quotes:
+        return None
+    beside = _beside_words(left, lines)
+    hangs = words.cause.name in HANGING and left.cause is None and _is_error(left, lines)
+    return beside if hangs or (beside.said is None and (left.cause is not None or left.cut)) else None
+
+
+def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:
+    """Whether the program logs what is left of its traceback as an error; a dump of a stack is none."""
+    return any(line.level in FAILING for line in lines if line.number == failure.line)
+
+
+def _beside_words(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what the program says, with the cause that a person describes; the name of a model is none."""
+    found = described(sentences(lines), counts=_beside(lines), in_names=False)
+    if found is None or found.cause is None or found.general:
+        return failure
+    return replace(failure, said=_said(found, found.cause))
+
+
+def _said(found: Described, cause: FailureCause) -> Said:
+    return Said(cause, found.sentence.text[:MAX_MESSAGE], found.sentence.line.number)
 
 
 def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
@@ -91,16 +148,25 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
     A process that hangs raises nothing: what a log under such a title reports as an error, without an
     exception, did not end it.
     """
-    if found is None or found.type or found.cut or found.cause is None or found.cause.name in ENDED:
+    if found is None or found.type or found.cause is None:
         return found
+    return found if found.cause.name in ENDED or _is_cut(found) else _of_hang(found, found.cause, lines)
+
+
+def _is_cut(failure: Failure) -> bool:
+    """Whether a failure is only what is left of a traceback."""
+    return failure.cut and not failure.paraphrased
+
+
+def _of_hang(found: Failure, cause: FailureCause, lines: Sequence[LogLine]) -> Failure:
     if not says_hang(sentences(lines)):
-        return replace(found, hangs=found.cause.name in HANGING)
+        return replace(found, hangs=cause.name in HANGING)
     title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     logged = next(line for line in lines if line.number == found.line)
     if found.paraphrased and logged.level and title is not None:
         line = title.sentence.line
         return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
-    if found.paraphrased or found.cause.name in HANGING:
+    if found.paraphrased or cause.name in HANGING:
         return replace(found, hangs=True)
     if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
         return found
@@ -116,6 +182,23 @@ def with_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     if found.cause is None and (cause := by_words(found.type, found.message)) is not None:
         return replace(found, cause=cause, origin=FailureOrigin(found.origin.part, cause))
     return found
+
+
+def by_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return a process that ended with what the calls of a cut traceback below show, if they show a cause."""
+    at = last_frame(lines)
+    if at is None or lines[at].number < failure.line:
+        return None
+    origin, frames = where_cut(at, lines)
+    if origin.cause is None:
+        return None
+    return replace(failure, cause=origin.cause, origin=origin, frames=frames, follows=False)
+
+
+def decided_by_message(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the failure that a message of a level which reports none decides; ``None`` without any."""
+    found = _deciding(lines)
+    return None if found is None else of_known(found, [found], {}, lines)
 
 
 def _with_calls(named: Failure, left: Failure) -> Failure:
@@ -178,13 +261,7 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
         line, cause = lines[at], _PROSE[which][0]
         if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    died, runs = shows_death(lines), any(line.origin is not None for line in lines)
-
-    def counts(cause: FailureCause) -> bool:
-        """Whether the log allows a cause: the engine has not died, and was there to log something."""
-        return not (died and cause.of_request) and not (runs and cause.name in BEFORE_THE_ENGINE)
-
-    found = described(sentences(lines), counts=counts)
+    found = described(sentences(lines), counts=_beside(lines))
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)
@@ -215,13 +292,69 @@ def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 
 
 def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure whose words do not say why with the reason that the title of the text names."""
-    found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
+    """Return a failure whose words do not say why with the reason that the title of the text names.
+
+    An exception of the program is shown as it is, and the reason beside it as a person's; only a message that
+    follows from another failure gives way to it.
+    """
+    found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True, counts=_beside(lines))
+    own = _is_own(failure)
+    if found is not None and found.cause is not None and own and not found.general:
+        own = failure.cause is None or found.cause.name not in HANGING
+    if found is not None and found.cause is not None and own and not found.general:
+        same = found.sentence.line.number == failure.line
+        if same or not _QUOTES_ERROR.search(found.sentence.text):
+            return replace(failure, said=_said(found, found.cause))
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
         title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
         named = mentioned_part(title)
         return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
+
+
+def _is_own(failure: Failure) -> bool:
+    """Whether a failure is the program's own exception, and not only the end of a process."""
+    if failure.cause is None:
+        return bool(failure.type)
+    return not (failure.follows or failure.cause.name in ENDED)
+
+
+def _beside(lines: Sequence[LogLine]) -> Callable[[FailureCause], bool]:
+    """Return whether a text allows a cause: the engine has not died, and was there to log something.
+
+    Ranks that have loaded the model have exchanged data.
+    """
+    died, runs = shows_death(lines), any(line.origin is not None for line in lines)
+    texts = [line.text for line in lines]
+    loaded = bool(lines_containing(texts, _LOADED))
+
+    def counts(cause: FailureCause) -> bool:
+        late = loaded and cause.name == "ranks_hang_in_exchange"
+        return not (late or (died and cause.of_request) or (runs and cause.name in BEFORE_THE_ENGINE))
+
+    return counts
+
+
+def _warning(lines: Sequence[LogLine]) -> KnownWords | None:
+    """Return the warning that explains a failure, else a message that decides, of whatever level it is.
+
+    A kind of device that was not found says nothing where another one was.
+    """
+    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
+    warned = (each for each in quiet if each.cause.warned)
+    return next(warned, None) or _deciding(lines)
+
+
+def _deciding(lines: Sequence[LogLine]) -> KnownWords | None:
+    found = any(_FOUND in line.text for line in lines)
+    return next(
+        (
+            each
+            for each in known_words(lines, quiet=True)
+            if each.cause.decides and not (found and each.cause.name in OF_NO_DEVICE)
+        ),
+        None,
+    )
 
 
 def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
@@ -236,8 +369,7 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     wrapper = next(
         (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)
     )
-    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
-    warned = next((each for each in quiet if each.cause.warned), None)
+    warned = _warning(lines)
     if warned is not None and (complains or at is not None or wrapper is not None):
         return of_known(warned, [warned], {}, lines)
     if at is None:

@@ -11,6 +11,7 @@ from service.startup_log.lines import LogLine
 from service.startup_log.phrases import BEGINNINGS, MILESTONES, TEMPLATES
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.tracebacks import HEADER, frame_of
+from service.startup_log.whole_messages import continues
 
 MOST: Final = 240
 """Sentences of a text that are read."""
@@ -194,7 +195,7 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
         if _FENCE.match(line.text):
             fenced = not fenced
         said = not fenced and _is_said(line)
-        if said and begin is not None and text[-1:] not in ".!?:\u3002" and line.text[:1].islower():
+        if said and begin is not None and text[-1:] not in ".!?:\u3002" and continues(line.text):
             text = f"{text} {line.text}"[: 4 * LONGEST]
             continue
         if begin is not None:

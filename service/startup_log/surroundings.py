@@ -51,7 +51,10 @@ _TOTAL: Final = re.compile(r"MiB\s{0,4}/\s{0,4}(\d{3,7})MiB")
 _MENTIONED: Final = re.compile(
     r"(?:\b|(?<=\d[xX]))(?:(?:RTX|GTX)[ -]?(?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla "
     r"[A-Z]\d{1,3}|"
-    r"[AHLBVT]\d{1,3}[0S]?(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|H\d{3} NVL|[PM][14]0{1,2}(?= GPU|s?\b)|"
+    r"(?:A(?:10G|100|800|[456]000)|H(?:20|100|200|800)|L40S?|B(?:100|200|300)|V100S?|MI\d{2,3}[AX]?)"
+    r"(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|"
+    r"(?<![\w/.]-)(?<![/.])(?:A(?:2|10|16|30|40)|L(?:4|20)|T4)(?= GPU|s?\b)|"
+    r"H\d{3} NVL|(?<![\w/.]-)(?<![/.])[PM][14]0{1,2}(?= GPU|s?\b)|"
     r"GB10|GB[23]00|GH200)(?=s?(?!\w|\.\w))"
 )
 """A card as people write it, in the plural too."""
@@ -96,6 +99,8 @@ _OTHER_WORDS: Final = (
     ("rocm/vllm", "rocm"),
     ("XPU out of memory", "xpu"),
     ("tpu_model_runner.py", "tpu"),
+    ("quantization=tpu_int8", "tpu"),
+    ('"backend":"openxla"', "tpu"),
     ("HSA_STATUS_ERROR", "rocm"),
     ("HIP error: ", "rocm"),
     ("AMD Instinct MI", "rocm"),

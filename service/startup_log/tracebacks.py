@@ -21,6 +21,8 @@ _CHAINED: Final = (
 BELOW_A_CHAIN: Final = 4
 """Lines below an exception in which they stand."""
 _FRAME: Final = re.compile(r'File "([^"]{1,400})", line [0-9]{1,7}(?:, in ([\w<>.]{1,120}))?')
+_CUT_FRAME: Final = re.compile(r'File "([^"\s]{0,300}(?:/vllm/|-packages/)\w[^"\s]{0,300})$')
+"""A frame that ends within its path, where the text was cut."""
 _NOTEBOOK: Final = re.compile(
     r"File (?:([\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}|"
     r"~?\[((?:[A-Za-z]:)?[\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}\]\([^()\s]{1,500}\))"
@@ -104,8 +106,8 @@ def frame_of(line: LogLine) -> Frame | None:
         if other is None and " in " in line.text and ".py" in line.text:
             other = _OLD_NOTEBOOK.match(line.text) or _SHORT.match(line.text)
         return None if other is None else Frame(other[1], other[2])
-    if (found := _FRAME.search(line.text)) is not None:
-        path, function = found[1], found[2] or ""
+    if (found := _FRAME.search(line.text) or _CUT_FRAME.search(line.text)) is not None:
+        path, function = found[1], (found[2] if found.re is _FRAME else "") or ""
     elif (found := _NOTEBOOK.search(line.text)) is not None:
         path, function = found[1] or found[2], found[3]
     else:

@@ -62,6 +62,7 @@ class CauseText:
     fixes: tuple[tuple[str, str], ...]
     """Each in words with its link."""
     offers: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ def _cause(ending: Diagnosis, start: PageQuestion) -> CauseText:
         else plain(f"{planned.type} ({planned.stage}): {planned.message} {planned.detail}"),
         fixes=tuple((plain(change_words(each)), _fix_link(each, start)) for each in ending.fixes),
         offers=tuple(map(plain, ending.offers)),
+        notes=tuple(map(plain, ending.notes)),
     )
 
 

@@ -1,5 +1,6 @@
 """Levers: each is the difference of two plans, made apart."""
 
+import re
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -71,13 +72,52 @@ def test_data_parallel_attention_holds_the_cache_of_every_rank() -> None:
 
 
 @pytest.mark.parametrize(("gpu", "unpacks"), [("h200-sxm-141gb", True), ("b200-180gb", False)])
-def test_fp4_weights_cost_speed_where_there_are_no_fp4_units(gpu: str, *, unpacks: bool) -> None:
+def test_fp4_weights_are_unpacked_where_there_are_no_fp4_units(gpu: str, *, unpacks: bool) -> None:
     """Tensor cores multiply FP4 from compute capability 10.0 on; below, vLLM warns of weight-only Marlin."""
     siblings = ("nvidia/Llama-3.1-8B-NVFP4",)
     plan = ask_all(LLAMA, gpu=gpu, siblings=siblings, with_levers=True)
     lever = next(each for each in plan.levers if each.checkpoint == siblings[0])
-    assert (LeverCost.SPEED in lever.costs) is unpacks
+    assert (LeverCost.PREFILL in lever.costs) is unpacks
+    assert ("unpacked to 16 bits" in lever.cost) is unpacks
     assert lever.command.startswith(f"vllm serve {siblings[0]}")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "gpu", "tokens"),
+    [
+        # Dense 16-bit operations a second over bytes a second, of the datasheets: an element takes two
+        # of each.
+        ("Qwen/Qwen3-32B-AWQ", "h100-sxm-80gb", 989 / 3.35),
+        ("RedHatAI/Qwen3-32B-NVFP4A16", "b200-180gb", 2250 / 8.0),
+        ("Qwen/Qwen3-32B-FP8", "a100-sxm-80gb", 312 / 2.039),
+        ("Qwen/Qwen3-32B-FP8", "h100-sxm-80gb", None),
+        ("RedHatAI/Qwen3-32B-quantized.w8a8", "a100-sxm-80gb", None),
+    ],
+)
+def test_unpacked_weights_say_from_which_step_they_are_slower(
+    checkpoint: str, gpu: str, tokens: float | None
+) -> None:
+    """Ampere multiplies 8-bit integers and no 8-bit floats; nothing multiplies 4-bit integers in vLLM."""
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=16_384)
+    plan = ask_all("Qwen/Qwen3-32B", "0.33.0", flags, gpu=gpu, siblings=(checkpoint,), with_levers=True)
+    (lever,) = (each for each in plan.levers if each.checkpoint == checkpoint)
+    named = re.search(r"more than about ([\d,]+) tokens a step", lever.cost)
+
+    assert (LeverCost.PREFILL in lever.costs) is (tokens is not None)
+    assert (named is None) is (tokens is None)
+    if named is not None:
+        assert int(named[1]) == pytest.approx(tokens, rel=0.05)
+
+
+def test_weights_rounded_online_are_unpacked_on_ampere() -> None:
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=16_384)
+    for gpu, costs in (
+        ("a100-sxm-80gb", ("accuracy", "start_time", "prefill")),
+        ("h100-sxm-80gb", ("accuracy", "start_time")),
+    ):
+        found = ask_all("Qwen/Qwen3-32B", "0.33.0", flags, gpu=gpu, with_levers=True).levers
+        (lever,) = (each for each in found if each.flag == "quantization")
+        assert lever.costs == costs
 
 
 def effect(lever: Lever) -> tuple[float | None, ...]:

@@ -31,7 +31,31 @@ def test_a_variable_without_effect_says_why() -> None:
     line = ["check", "--gpu", "h100", "--format", "table", "--"]
     command = ["VLLM_ATTENTION_BACKEND=FLASHINFER", "vllm", "serve", "Qwen/Qwen3-8B"]
     words = CliRunner().invoke(cli, [*line, *command]).output
-    assert "VLLM_ATTENTION_BACKEND has no effect: " in words
+    assert "VLLM_ATTENTION_BACKEND has no effect: vLLM 0.33.0 does not read it" in words
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("HF_TOKEN", "it is about which files are read and how; the tensors are the same"),
+        ("CUDA_VISIBLE_DEVICES", "it says which GPUs and hosts the processes use"),
+        ("VLLM_NO_SUCH_THING", "no release that is modelled reads it"),
+    ],
+)
+def test_a_note_on_a_variable_is_a_sentence(variable: str, words: str) -> None:
+    line = [
+        "check",
+        "--gpu",
+        "h100",
+        "--format",
+        "table",
+        "--",
+        f"{variable}=0",
+        "vllm",
+        "serve",
+        "Qwen/Qwen3-8B",
+    ]
+    assert f"{variable} has no effect: {words}" in " ".join(CliRunner().invoke(cli, line).output.split())
 
 
 def test_help_of_a_probe_requires_one_gpu() -> None:

@@ -17,6 +17,8 @@ from service.api.supervision import Supervision
 from service.api.work_lanes import WorkLimits
 from service.application.plan_cost import expected_seconds
 from service.application.plan_requests import plan_request, read_plan_body
+from service.application.plan_writing import written_plan
+from service.application.schemas.parts import Parts
 from service.application.services import Services
 from service.checkpoints import checked_by, checkpoint
 
@@ -91,6 +93,14 @@ async def test_a_plan_is_ended_between_candidates(services: Services) -> None:
     with pytest.raises(CallerLeft), checked_by(leave):
         services.plan(request)
     assert len(passed) == 5
+
+
+async def test_an_answer_has_a_checkpoint_for_each_candidate_that_is_written(services: Services) -> None:
+    plan = services.plan(await asked(services, gpus=["h100-sxm-80gb"]))
+    passed: list[None] = []
+    with checked_by(lambda: passed.append(None)):
+        written_plan(plan, Parts.of(("details",)))
+    assert len(passed) >= len(plan.plans[0].candidates) > 10
 
 
 async def test_dearer_questions_are_expected_to_take_longer(services: Services) -> None:

@@ -133,11 +133,12 @@ def test_a_hostile_name_stays_one_word_of_the_command(client: TestClient) -> Non
 
 
 @pytest.mark.parametrize(
-    ("serve", "said"),
+    ("serve", "gpu", "said"),
     [
         # Two H100s hold 58 GiB of weights and a request of 262,144 tokens; one has too little for it.
         (
             {},
+            "h100-sxm-80gb",
             (
                 "the start that 0.32.0 recommends: auto (bfloat16), 2 GPUs (TP 2).",
                 "It starts on both releases.",
@@ -145,42 +146,52 @@ def test_a_hostile_name_stays_one_word_of_the_command(client: TestClient) -> Non
         ),
         (
             {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", "max_model_len": 262144},
+            "h100-sxm-80gb",
             (
                 "the start nearest to success on 0.32.0, which recommends none: auto",
                 "starts on neither release.",
             ),
         ),
+        # 58 GiB of weights are 35 GiB more than a card of 24 GB has.
+        (
+            {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", "max_model_len": 4096},
+            "rtx-3090-24gb",
+            ("starts on neither release.", "GiB too little ("),
+        ),
     ],
 )
 def test_a_comparison_says_which_start_and_in_which_units(
-    client: TestClient, serve: dict[str, Any], said: tuple[str, ...]
+    client: TestClient, serve: dict[str, Any], gpu: str, said: tuple[str, ...]
 ) -> None:
     versions = ["0.20.2", "0.32.0"]
     body = {
         "model": "google/gemma-4-31B-it",
-        "gpus": ["h100-sxm-80gb"],
+        "gpus": [gpu],
         "serve": serve,
         "engine": {"versions": versions},
     }
     (step,) = client.post("/plan", json=body).json()["upgrades"]
     text = client.post("/plan", json=body, headers={"Accept": "text/plain"}).text
-    shown = " ".join(text.partition("-- h100-sxm-80gb")[2].split())
+    shown = " ".join(text.partition(f"-- {gpu}")[2].split())
     before, after = (_memory_words(step[name]) for name in ("before", "after"))
 
     assert all(words in shown for words in said)
     assert f"memory for the KV cache of one rank: {before} became {after}" in shown
     assert step["start"]["gpus"] == (serve.get("tensor_parallel_size") or 2)
     assert step["start"]["command"].startswith("vllm serve google/gemma-4-31B-it --")
-    line = ["plan", "google/gemma-4-31B-it", "--gpu", "h100-sxm-80gb", "--format", "table"]
+    line = ["plan", "google/gemma-4-31B-it", "--gpu", gpu, "--format", "table"]
     flags = [word for name, value in serve.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     told = CliRunner().invoke(cli, [*line, *flags, "--compare", versions[0], "--compare", versions[1]])
-    assert told.stdout.partition("-- h100-sxm-80gb")[2] == text.partition("-- h100-sxm-80gb")[2]
+    assert told.stdout.partition(f"-- {gpu}")[2] == text.partition(f"-- {gpu}")[2]
 
 
 def _memory_words(outcome: dict[str, Any]) -> str:
-    sizes = (outcome[f"available_kv_{name}bytes"] / 2**30 for name in ("", "low_", "high_"))
-    middle, low, high = (f"{size:.2f}" for size in sizes)
-    return f"{middle} GiB ({'none' if low.startswith('-') else low} to {high})"
+    middle, low, high = (outcome[f"available_kv_{name}bytes"] / 2**30 for name in ("", "low_", "high_"))
+    if high < 0:
+        return f"{-middle:.2f} GiB too little ({-high:.2f} to {-low:.2f})"
+    least = f"{-low:.2f} too little" if low < 0 else f"{low:.2f}"
+    lacks = " too little" if middle < 0 else ""
+    return f"{abs(middle):.2f} GiB{lacks} ({least} to {high:.2f})"
 
 
 def test_a_table_over_http_is_ordered_and_cut_as_on_the_command_line(client: TestClient) -> None:

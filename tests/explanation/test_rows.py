@@ -8,6 +8,7 @@ import pytest
 from service.advisor.dry_run import dry_run
 from service.advisor.verdict import Verdict
 from service.application.schemas.serve import ServeInput
+from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.explanation.explanation_types import Agreement, CauseBasis
 from service.explanation.planned_start import available_gib
@@ -79,6 +80,16 @@ def test_what_follows_from_the_logged_memory_agrees() -> None:
     assert wrong == []
 
 
+def _leaves_the_rest(flags: ServeFlags, before: ServeFlags) -> bool:
+    """Whether flags change the cache alone, so that the memory that a log reports is left for it still."""
+    return before == replace(
+        flags,
+        max_model_len=before.max_model_len,
+        kv_cache_dtype=before.kv_cache_dtype,
+        gpu_memory_utilization=before.gpu_memory_utilization,
+    )
+
+
 @pytest.mark.parametrize("each", EXPLAINED, ids=lambda each: each.row["id"])
 def test_every_fix_starts_when_its_command_is_planned(each: Explained) -> None:
     """The command of each fix is parsed and planned by itself, with the memory that the log tells."""
@@ -91,7 +102,7 @@ def test_every_fix_starts_when_its_command_is_planned(each: Explained) -> None:
         given: dict[str, Any] = {"tensor_parallel_size": 1, "kv_cache_dtype": "auto", **specified.flags}
         flags = ServeInput.model_validate(given).flags()
         gib = available_gib(each.explanation.log)
-        if gib is not None and flags.tensor_parallel_size == request.serve.tensor_parallel_size:
+        if gib is not None and _leaves_the_rest(flags, request.serve):
             before = request.serve.gpu_memory_utilization or 0.9
             gained = ((flags.gpu_memory_utilization or before) - before) * request.gpus[0].memory_bytes
             flags = replace(flags, kv_cache_memory_bytes=round(gib * GIB + gained))

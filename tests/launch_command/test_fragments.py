@@ -11,6 +11,34 @@ from service.launch_command.launch import UnreadableCommand
 LENGTH = 8192
 
 
+SGLANG_GROUP = """
+$ kubectl get lws -o yaml
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+spec:
+  leaderWorkerTemplate:
+    size: 2
+    leaderTemplate:
+      spec:
+        containers:
+        - image: lmsysorg/sglang:v0.5.10
+          command: [python3, -m, sglang.launch_server, --model-path, org/m, --tp, "16", --dist-init-addr]
+          args: ["$(LWS_LEADER_ADDRESS):20000", --nnodes, $(LWS_GROUP_SIZE), --node-rank, $(LWS_WORKER_INDEX)]
+"""
+"""Of the form of LeaderWorkerSet's example of SGLang."""
+
+
+SGLANG_SERVICE = """
+services:
+  llm:
+    image: lmsysorg/sglang:latest
+    entrypoint: python3 -m sglang.launch_server
+    command: >
+      --model-path org/m
+      --mem-fraction-static 0.8
+"""
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -49,6 +77,22 @@ def test_flags_are_read_without_the_object_around_them(text: str) -> None:
             "dryserve plan org/m --engine sglang --engine-flags '--tp 2'",
         ),
         ("trtllm-serve serve org/m", "dryserve plan org/m --engine tensorrt-llm"),
+        (
+            "docker run lmsysorg/sglang:v0.5.9-cu126 sglang serve --model-path org/m --tp 2",
+            "dryserve plan org/m --engine sglang --engine-version 0.5.9 --engine-flags '--tp 2'",
+        ),
+        (
+            "docker run lmsysorg/sglang:latest sglang serve --model-path org/m --trust-remote-code",
+            "dryserve plan org/m --engine sglang",
+        ),
+        (
+            SGLANG_GROUP,
+            "dryserve plan org/m --engine sglang --engine-version 0.5.10 --engine-flags '--tp 16'",
+        ),
+        (
+            SGLANG_SERVICE,
+            "dryserve plan org/m --engine sglang --engine-flags '--mem-fraction-static 0.8'",
+        ),
     ],
 )
 def test_a_start_of_another_engine_is_answered_with_what_to_write(text: str, written: str) -> None:

@@ -29,6 +29,24 @@ def faults(flags: str, release: str = "0.33.0") -> tuple[str, ...]:
         ("--reasoning-parser none", "0.32.0", ("invalid reasoning parser: 'none'",)),
         ("--enable-auto-tool-choice", "0.20.2", ("requires --tool-call-parser",)),
         ("--chat-template-content-format foo", "0.33.0", ("invalid choice: 'foo'", "'openai'")),
+        # Before 0.12.0 the parser takes four words; then the registry is asked when a tokenizer is loaded.
+        ("--tokenizer-mode mistrall", "0.11.0", ("invalid choice: 'mistrall'", "'mistral'")),
+        ("--tokenizer-mode mistrall", "0.12.0", ("invalid tokenizer mode: 'mistrall'", "mistral")),
+        ("--tokenizer-mode mistrall", "0.33.0", ("invalid tokenizer mode: 'mistrall'", "mistral")),
+        ("--tokenizer-mode slow", "0.33.0", ("invalid tokenizer mode: 'slow'", "0.31.0 removed it")),
+        ("--tokenizer-mode deepseek_v32", "0.12.0", ("it came with 0.13.0",)),
+        ("--config-format mistrall", "0.20.2", ("invalid config format: 'mistrall'", "mistral")),
+        ("--distributed-executor-backend rai", "0.10.2", ("has no 'rai'", "ray")),
+        ("--distributed-executor-backend Ray", "0.33.0", ("has no 'Ray'", "ray")),
+        ("--data-parallel-backend rai", "0.33.0", ("has no 'rai'", "mp, ray")),
+        ("--distributed-executor-backend ray --nnodes 2", "0.33.0", ("nnodes > 1 can only be set",)),
+        ("--distributed-executor-backend external_launcher --nnodes 2", "0.12.0", ("is mp or uni; it is",)),
+        ("--distributed-executor-backend uni --nnodes 2", "0.11.2", ("nnodes > 1 can only be set",)),
+        (
+            "--data-parallel-backend ray --nnodes 2",
+            "0.20.2",
+            ("only supported with data_parallel_backend=mp",),
+        ),
     ],
 )
 def test_what_the_release_does_not_have_is_refused(flags: str, release: str, words: tuple[str, ...]) -> None:
@@ -45,6 +63,13 @@ def test_what_the_release_does_not_have_is_refused(flags: str, release: str, wor
         "--tool-call-parser hermis",
         "--reasoning-parser None",
         f"{AUTO} hermes --reasoning-parser qwen3 --chat-template-content-format openai",
+        "--tokenizer-mode Mistral --config-format mistral",
+        "--tokenizer-mode mine --skip-tokenizer-init",
+        "--tokenizer-mode $MODE",
+        "--distributed-executor-backend mine.executors.Mine",
+        "--distributed-executor-backend ray --data-parallel-backend ray",
+        "--distributed-executor-backend mp --nnodes 2",
+        "--distributed-executor-backend external_launcher --nnodes 2",
     ],
 )
 def test_what_the_release_takes_is_no_fault(flags: str) -> None:
@@ -116,3 +141,8 @@ def test_no_text_is_no_json_where_the_type_is_not_optional() -> None:
 def test_a_secret_in_a_refused_value_is_not_shown() -> None:
     (fault,) = faults("--kv-transfer-config token=hf_abcdefghijklmnopqrstuvwxyz")
     assert "hf_abc" not in fault
+
+
+@pytest.mark.parametrize("release", ["0.30.0", "0.12.0", "0.10.2"])
+def test_a_slow_tokenizer_is_taken_before_it_was_removed(release: str) -> None:
+    assert faults("--tokenizer-mode slow", release) == ()

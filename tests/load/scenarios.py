@@ -284,6 +284,7 @@ async def two_workers(one: Served, connections: int, seconds: float) -> Outcome:
     """
     of_one = await _measured(one, connections, seconds)
     with served("--workers", "2") as two:
+        two.wait_until_idle()
         of_two = await _measured(two, connections, seconds)
     by_time = of_one.milliseconds / of_two.milliseconds / of_two.largest_share
     cores, gain = (

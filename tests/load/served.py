@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.server import OFFLINE, free_port, wait_until_ready
+from tests.bench.server import OFFLINE, PATIENCE_SECONDS, free_port, wait_until_ready
 
+IDLE_SECONDS = 0.5
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -41,6 +43,25 @@ class Served:
         """Return the processor time of each process, that which started the others first."""
         stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids())
         return [(int(stat[11]) + int(stat[12])) / TICKS_PER_SECOND for stat in stats]
+
+    def wait_until_idle(self) -> None:
+        """Return once no process has used processor time for a while.
+
+        The first of several processes answers while others still start: connections that are opened by then
+        all go to it, and stay there.
+
+        Raises:
+            TimeoutError: they were never idle in time.
+        """
+        end = time.monotonic() + PATIENCE_SECONDS
+        before = self.processor_seconds_of_each()
+        while time.monotonic() < end:
+            time.sleep(IDLE_SECONDS)
+            now = self.processor_seconds_of_each()
+            if now == before:
+                return
+            before = now
+        raise TimeoutError(f"the processes were not idle within {PATIENCE_SECONDS} s")
 
 
 @contextmanager

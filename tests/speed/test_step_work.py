@@ -7,7 +7,8 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import resolve_release, rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
-from service.speed.step_work import Precision, StepWork, step_work
+from service.speed.multiplication import Precision
+from service.speed.step_work import StepWork, step_work
 from tests.accuracy.startups_models import find_model
 
 

@@ -63,7 +63,10 @@ def ending(text: str) -> Diagnosis:
         # GNU ld, in the words of gcc; vllm-project/vllm#14321
         ("collect2: error: ld returned 1 exit status", "toolchain_missing"),
         # An exception of a package that no index has, by what it is about; LMCache/LMCache#412
-        ("AssertionError: Only FlashAttention backend is supported for now.", "no_attention_backend"),
+        (
+            "AssertionError: Only FlashAttention backend is supported for now.",
+            "connector_needs_flash_attention",
+        ),
         # vllm-project/vllm#29138: what an attribute of nothing is about
         (
             "AttributeError: 'NoneType' object has no attribute 'use_mxfp4_w4a16'",

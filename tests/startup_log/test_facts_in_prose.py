@@ -131,3 +131,18 @@ def test_a_manifest_whose_end_was_cut_still_names_the_model() -> None:
     log = read_log(f"# [Bug]: it hangs\n\n{text}")
     assert log.model == "meta-llama/Llama-3.1-8B-Instruct"
     assert log.flags["gpu_memory_utilization"] == 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "cards"),
+    [
+        # Names of models and of engines hold a letter and a number as cards do.
+        ("GGUF DeepSeek-V4 is not supported", ()),
+        ("serving deepseek-ai/DeepSeek-V2-Lite on the V1 engine", ()),
+        ("Qwen3-30B-A3B fails, L2 cache, NovaSky Sky-T1-32B", ()),
+        ("on 8x H100, two L40S and a T4", ("H100", "L40S", "T4")),
+        ("fails on MI300X (gfx942)", ("MI300X",)),
+    ],
+)
+def test_a_card_is_not_read_out_of_a_name(text: str, cards: tuple[str, ...]) -> None:
+    assert set(read_log(text).around.mentioned) == set(cards)

@@ -178,6 +178,16 @@ class FindingAnswer(Output):
     why: str = Field(description="Why they agree, differ or are not compared")
 
 
+class SaidAnswer(Output):
+    """A cause that a person describes, which no message of the program shows."""
+
+    cause: str = Field(description="Name of the cause")
+    words: str = Field(description="The person's words")
+    line: int = Field(description="Their line of the log, counted from 1")
+    means: str = Field(description="What the failure means, if that is its cause")
+    remedy: str = Field(description="What helps, if that is its cause")
+
+
 class EndingAnswer(Output):
     """Why the start failed."""
 
@@ -208,6 +218,10 @@ class EndingAnswer(Output):
         description="Flags that follow from the numbers of the log alone, each with its reason; not planned; "
         "empty where none follow"
     )
+    notes: list[str] = Field(
+        description="What plans showed beside `fixes`, in sentences, such as what does not help; empty where "
+        "there is nothing to say"
+    )
     serving: bool = Field(description="Whether the engine had started and served when it failed")
     hangs: bool = Field(
         description="Whether the engine goes on and nothing more happens, since a process does not answer"
@@ -224,13 +238,18 @@ class EndingAnswer(Output):
         description="The part of the engine or of a library that raised it; empty where its traceback is not "
         "in the log or was not needed"
     )
+    said: SaidAnswer | None = Field(
+        description="The cause that the text describes beside the program's own message, which does not show "
+        "it; null where the text describes none"
+    )
     wanted: str = Field(
         description="Lines to paste that would tell the cause; empty where the text holds the engine's own "
         "words of it"
     )
     fixes: list[FixAnswer] = Field(
-        description="Changes that get past the failure, each planned, with the logged memory where that is "
-        "known; empty where none was found"
+        description="Changes that get past the failure, each planned, the safest first, among them those "
+        "that a plan of the same start names, but what the logged memory refutes; no verdict is surer than "
+        "that of a plan of `command`; empty where none was found"
     )
 
 

@@ -2,7 +2,8 @@
 
 The schema is the contract: which members an answer has, in which order, and how each is found. Nothing is
 checked that the core has made itself, and no model is built, which would take longer than the plan of a
-candidate. A test holds what is written against the schema.
+candidate. A test holds what is written against the schema. Each list begins with a checkpoint: to write the
+largest answers takes most of a second.
 """
 
 import json
@@ -27,6 +28,7 @@ from service.application.schemas.members import (
     WrittenMember,
 )
 from service.application.schemas.parts import Parts
+from service.checkpoints import checkpoint
 
 Read: TypeAlias = Callable[[Any, Writing], Any]
 Answer = TypeVar("Answer", bound=Output)
@@ -155,6 +157,7 @@ def _part(schema: type[Output], value: object, writing: Writing) -> Any:  # noqa
 
 
 def _each(read: Read, values: Iterable[object], writing: Writing) -> list[Any]:
+    checkpoint()
     return [read(value, writing) for value in values]
 
 

@@ -34,6 +34,13 @@ class FixAnswer(Output):
         "Bytes of that checkpoint's weights: of its files where these are known, else computed from the "
         "layout that its name stands for. Left out where `checkpoint` is"
     )
+    warning: str | SkipJsonSchema[None] = optional(
+        "Why the memory of the changed start may run out under load. Left out where it leaves enough"
+    )
+    logged_cache_bytes: int | SkipJsonSchema[None] = optional(
+        "Bytes for the cache that follow from the log, of which `tokens` and `max_concurrency` are. Left out "
+        "where both are of the memory that a plan of `command` estimates"
+    )
 
 
 class ErrorAnswer(Output):

@@ -7,6 +7,7 @@ from service.advisor.colocation import Colocation, SharedEngine
 from service.advisor.verdict import Verdict
 from service.application.text.layout import WIDTH, wrapped
 from service.application.text.words import change_words
+from service.launch_command.command_reading import nodes_of_launch
 from service.units import gib_amount, gib_text
 
 VERDICTS: Final = {
@@ -35,7 +36,7 @@ def render_colocation(shared: Colocation, width: int = WIDTH) -> str:
 def _engine(index: int, shared: SharedEngine) -> Iterator[str]:
     candidate, memory = shared.candidate, shared.candidate.memory
     yield f"{index}. {shared.request.model.id}: {VERDICTS[candidate.verdict]}"
-    yield f"   GPU {', '.join(shared.devices)}, vLLM {shared.request.engine.version}"
+    yield f"   {_where(shared)}, vLLM {shared.request.engine.version}"
     if shared.free is not None and memory is not None:
         beside = (
             f", beside engine {', '.join(str(each + 1) for each in shared.beside)}" if shared.beside else ""
@@ -53,3 +54,13 @@ def _engine(index: int, shared: SharedEngine) -> Iterator[str]:
         yield f"   {candidate.error.type}: {candidate.error.message}"
         yield from (f"   fix: {change_words(fix)}" for fix in candidate.error.fixes)
     yield from (f"   {doubt}" for doubt in candidate.doubts)
+
+
+def _where(shared: SharedEngine) -> str:
+    """Return the GPUs of an engine; by nodes, where the text starts it on several."""
+    command = shared.request.command
+    nodes = 1 if command is None else nodes_of_launch(command.launch)
+    each, rest = divmod(len(shared.devices), nodes)
+    if nodes == 1 or rest or (command is not None and command.launch.placement.devices):
+        return f"GPU {', '.join(shared.devices)}"
+    return f"{nodes} nodes of {each} GPUs"

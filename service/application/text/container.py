@@ -107,8 +107,10 @@ def port(best: Candidate) -> int:
 
 def left_out(best: Candidate) -> tuple[str, ...]:
     """Say what the caller's command holds that is not repeated."""
-    names = best.carried.left_out
-    return (f"left out, add it: {', '.join(names)} (secret, or not given by the text)",) if names else ()
+    carried = best.carried
+    secret = (f"left out, add it: {', '.join(carried.left_out)} (secret)",) if carried.left_out else ()
+    names = ", ".join(f"{name} ({variables})" for name, variables in carried.not_given)
+    return (*secret, *((f"left out, its value is not given: {names}",) if names else ()))
 
 
 def name_of(plan: Plan, gpu: GpuType, best: Candidate) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from service.application.text.layout import WIDTH, wrapped
-from service.application.text.words import change_words, printable
+from service.application.text.words import basis_words, change_words, printable
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
@@ -13,6 +13,7 @@ from service.explanation.explanation_types import (
     Diagnosis,
     Explanation,
     Finding,
+    SaidCause,
 )
 from service.explanation.wanted_lines import BELOW, LINES
 from service.startup_log.log import LogReading, StartupLog
@@ -34,6 +35,8 @@ ASKED: Final = (
 COMMAND: Final = "  vllm serve "
 MOST_OF_A_MESSAGE: Final = 420
 """Characters of a message that are shown; JSON has all of it."""
+MOST_OF_SAID: Final = 160
+"""Characters of a person's sentence that are shown."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
 OF_KERNELS_AT_WORK: Final = frozenset(
@@ -99,7 +102,10 @@ def headline(explanation: Explanation) -> str:
         return _without_failure(explanation)
     cause = (ending.cause or "a cause that is not known").replace("_", " ")
     if ending.basis is CauseBasis.PARAPHRASED:
-        return f"Line {ending.line} describes a {'hang' if ending.hangs else 'failure'}: {cause}."
+        if ending.type:
+            return f"The failure on line {ending.line} is, by its words alone: {cause}."
+        which = "hang" if ending.hangs else "failure"
+        return f"The text describes a {which} on line {ending.line}, without the program's message: {cause}."
     if ending.hangs:
         return _of_a_hang(ending, cause)
     if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
@@ -247,6 +253,8 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     yield from _to_do(ending)
     if ending.wanted:
         yield ending.wanted
+    if ending.said is not None:
+        yield from _said(ending.said)
     if ending.planned is not None and ending.foreseen is not None:
         words = "The plan refuses too" if ending.foreseen else "The plan refuses with other words"
         refusal = f"{ending.planned.type} ({ending.planned.stage}): {ending.planned.message}"
@@ -255,6 +263,12 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
             yield f"  {ending.planned.detail}"
     elif ending.foreseen is False:
         yield "  The plan does not fail here: check what it assumes below."
+
+
+def _said(said: SaidCause) -> Iterator[str]:
+    """Yield what the text says beside the program's own message, and what would help then."""
+    yield f"The text says on line {said.line}: {_cut(said.words, MOST_OF_SAID)}"
+    yield f"  No message of the program shows it. If it is so: {said.cause.replace('_', ' ')}. {said.remedy}"
 
 
 def _where(ending: Diagnosis) -> str:
@@ -276,8 +290,9 @@ def _heading(ending: Diagnosis) -> str:
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:
+    yield from (f"  {note}" for note in ending.notes)
     for fix in ending.fixes:
-        yield f"Do (planned): {change_words(fix)}"
+        yield f"Do ({basis_words(fix)}): {change_words(fix)}"
     if not ending.fixes:
         for offer in ending.offers:
             yield f"Do ({OF_OFFER.get(ending.cause or '', 'from the log')}): {offer}"

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from service.advisor.refusal import Fix
 from service.application.text.explanation import headline, name_in_words, number_in_words
+from service.application.text.words import SHORT, basis_words
 from service.explanation.explanation_types import Agreement, Diagnosis, Explanation
 from service.startup_log.log import StartupLog
 
@@ -44,13 +46,19 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     if ending.means:
         yield f"*Why:* {ending.means}"
         yield ""
-    doing = [f"`{fix.words}` ({fix.verdict.replace('_', ' ')}, planned)" for fix in ending.fixes]
+    doing = [_planned(fix) for fix in ending.fixes]
     doing += [] if doing else list(ending.offers)
+    doing += list(ending.notes)
     doing += [ending.remedy] if ending.remedy else []
     if doing:
         yield "*What to do:*"
         yield from (f"- {each}" for each in doing)
         yield ""
+
+
+def _planned(fix: Fix) -> str:
+    short = "" if fix.warning is None else f"{SHORT}, "
+    return f"`{fix.words}` ({fix.verdict.replace('_', ' ')}, {short}{basis_words(fix)})"
 
 
 def _facts(explanation: Explanation) -> Iterator[str]:

@@ -61,7 +61,10 @@ def _with_interval(step: Upgrade, outcome: UpgradeOutcome, field: str) -> str:
         return words
     low, high = interval
     if field == "available_kv_bytes":
-        return f"{words} ({gib_amount(int(low))} to {gib_amount(int(high))})"
+        if high < 0:
+            return f"{words} ({gib_text(int(-high))} to {gib_text(int(-low))})"
+        least = f"{gib_text(int(-low))} too little" if low < 0 else gib_amount(int(low))
+        return f"{words} ({least} to {gib_amount(int(high))})"
     digits = 2 if field == "max_concurrency" else 0
     return f"{words} ({low:,.{digits}f} to {high:,.{digits}f})"
 
@@ -79,7 +82,7 @@ def shown_field(outcome: UpgradeOutcome, field: str) -> str:
     if value is None:
         return "none"
     if field == "available_kv_bytes":
-        return f"{gib_text(value)} GiB"
+        return f"{gib_text(value)} GiB" if value >= 0 else f"{gib_text(-value)} GiB too little"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):

@@ -9,6 +9,8 @@ from service.advisor.verdict import Verdict
 from service.application.text.layout import folded
 
 OBJECT: Final = "'{"
+SHORT: Final = "memory may run out under load"
+"""Said of a change whose start has a warning of that."""
 
 
 def printable(text: str) -> str:
@@ -93,10 +95,22 @@ def change_words(fix: Fix) -> str:
         gain += f", {fix.max_concurrency:.2f}x"
     if gain and fix.gpus > 1:
         gain += f" on {fix.gpus} GPUs"
-    doubt = "" if fix.verdict is Verdict.STARTS else f" ({verdict_words(fix.verdict)})"
+    doubt = doubt_words(fix)
     if OBJECT in fix.change:
         return f"{gain.removeprefix(': ')}{doubt} with {fix.change}"
     return f"{fix.change}{gain}{doubt}"
+
+
+def doubt_words(fix: Fix) -> str:
+    """Return what is not sure of a change, with a blank before it; empty where all is."""
+    doubts = () if fix.verdict is Verdict.STARTS else (verdict_words(fix.verdict),)
+    said = ", ".join((*doubts, *(() if fix.warning is None else (SHORT,))))
+    return f" ({said})" if said else ""
+
+
+def basis_words(fix: Fix) -> str:
+    """Return with which memory a change was planned."""
+    return "planned" if fix.logged_cache_bytes is None else "planned with the logged memory"
 
 
 def range_words(fixes: Sequence[Fix]) -> str:
@@ -104,7 +118,7 @@ def range_words(fixes: Sequence[Fix]) -> str:
     first, found = fixes[0], sorted(fix.tokens for fix in fixes if fix.tokens is not None)
     if not found or found[0] == found[-1]:
         return change_words(first)
-    doubt = "" if first.verdict is Verdict.STARTS else f" ({verdict_words(first.verdict)})"
+    doubt = doubt_words(first)
     gain = f"{found[0]:,} to {found[-1]:,} tokens"
     if first.gpus > 1:
         gain += f" on {first.gpus} GPUs"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, assert_never
 
-from service.architecture.quantization import Quantization
+from service.architecture.quantization import AUTO_ROUND, Quantization
 from service.architecture.weight_schemes import (
     MXFP4_GROUP,
     Granularity,
@@ -35,8 +35,8 @@ from service.units import round_up
 HOPPER: Final = 9
 AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
-_AWQ: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
-AS_STORED: Final = _AWQ | {"auto_gptq", "gptq", "gptq_marlin"}
+AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
+AS_STORED: Final = AWQ_METHODS | {"auto_gptq", "gptq", "gptq_marlin"}
 """Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
 A list of unquantized modules decides where there is one.
@@ -250,6 +250,27 @@ class ModuleBytes:
             return None
         return names[0] if prefixes == PREFIXES else prefixes[0] + names[0]
 
+    def shards_of(self, linear: Linear) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+        """Return the prefixes a fused module may have, its name after them, and those of its projections."""
+        parts = linear.parts if self.maps_parts else ()
+        prefixes, names = _named(self.spelling, linear.name, parts)
+        _, parts = spelled(self.spelling, linear.name, parts)
+        parent = names[0].rpartition(".")[0]
+        return prefixes, names[0], tuple(f"{parent}.{part}" for part in parts)
+
+    def ignores(self, name: str, prefixes: tuple[str, ...]) -> bool:
+        """Return whether a list leaves a module of some name unquantized."""
+        return self._ignored(name, prefixes)
+
+    def group_scheme(self, name: str, prefixes: tuple[str, ...]) -> WeightScheme | None:
+        """Return the scheme of the group that a name belongs to, whatever a list leaves."""
+        found = (scheme for targets, scheme in self._groups if targets is None or targets.has(name, prefixes))
+        return next(found, None)
+
+    def names_whole(self, name: str, prefixes: tuple[str, ...]) -> bool:
+        """Return whether a group names a module itself, and not by a pattern."""
+        return any(targets is not None and targets.lists(name, prefixes) for targets, _ in self._groups)
+
     def _names(self, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the prefixes that a module may have, the engine's first, and its names after them."""
         return _named(self.spelling, name, parts if self.maps_parts else ())
@@ -266,9 +287,16 @@ class ModuleBytes:
         if any(self._ignored(each, prefixes) for each in names):
             return None
         for targets, scheme in self._groups:
-            if targets is None or any(targets.has(each, prefixes) for each in names):
+            if targets is None or self._is_named(targets, names, prefixes):
                 return scheme if scheme is not None and self._builds(scheme) else None
         return None
+
+    def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
+        if any(targets.has(each, prefixes) for each in names):
+            return True
+        method = "" if self.quantization is None else self.quantization.method
+        by_ends = method in AUTO_ROUND and self.layout.exceptions_by_ends
+        return by_ends and targets.end(names[0], prefixes)
 
     @cached_property
     def _ignored(self) -> Callable[[str, tuple[str, ...]], bool]:
@@ -301,7 +329,7 @@ def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], boo
     ModelOptQuantConfigBase.is_layer_excluded; 0.24.0, is_layer_skipped_bnb.
     """
     ignored = module_names(quantization.ignored)
-    if quantization.method in _AWQ or quantization.by_modelopt:
+    if quantization.method in AWQ_METHODS or quantization.by_modelopt:
         return lambda name, prefixes: ignored.has(name, prefixes) or ignored.occurs_in(name, prefixes)
     if quantization.method == "bitsandbytes":
         return lambda name, _: name in ignored or ignored.within(name)

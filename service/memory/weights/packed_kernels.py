@@ -65,6 +65,9 @@ def packed_faults(
         if linear.inputs % (scheme.group_size or linear.inputs):
             yield EngineRefusal(Stage.MODEL, UNALIGNED_INPUTS, detail=_cut(linear, scheme))
         return
+    if scheme.format is WeightFormat.AWQ and not _asks_for_kernel(scheme):
+        yield from _awq_faults(linear, scheme, rules)
+        return
     if scheme.format is WeightFormat.GPTQ and _is_plain(scheme) and "humming" not in rules.packed_kernels:
         yield from _plain_faults(linear, scheme)
     if scheme.bits not in PACKED_BITS or method not in KERNEL_METHODS:
@@ -73,6 +76,25 @@ def packed_faults(
         yield EngineRefusal(Stage.MODEL, NO_KERNEL, detail=_cut(linear, scheme))
     if scheme.format is WeightFormat.PACKED and _splits_groups(linear, scheme):
         yield _split_group(linear, scheme.group_size or 0, rules)
+
+
+def _asks_for_kernel(scheme: WeightScheme) -> bool:
+    """Return whether AutoRound looks for a kernel for what is packed as AWQ packs; else AWQ's own run.
+
+    Source: vLLM 0.20.2 to 0.27.0, check_marlin_supported of unsigned integers: four bits with zero points.
+    """
+    four = scheme.bits == ZERO_POINT_BITS
+    return four and not scheme.symmetric and scheme.group_size in MARLIN_GROUPS
+
+
+def _awq_faults(linear: Linear, scheme: WeightScheme, rules: LayoutRules) -> Iterator[EngineRefusal]:
+    """Yield what AWQ's own kernels raise: vLLM 0.20.2 to 0.33.0, AWQConfig and AutoAWQConfig."""
+    if scheme.bits != ZERO_POINT_BITS:
+        yield EngineRefusal(
+            Stage.MODEL, rules.awq_refusal.format(bits=scheme.bits), detail=f"The layer is {linear.name}."
+        )
+    if linear.inputs % (scheme.group_size or linear.inputs):
+        yield EngineRefusal(Stage.MODEL, UNALIGNED_INPUTS, detail=_cut(linear, scheme))
 
 
 def _is_plain(scheme: WeightScheme) -> bool:
