@@ -68,7 +68,8 @@ class Part(StrEnum):
 
 NEVER_FITTED: Final = frozenset({Part.SEALED, Part.NEWEST, Part.LATEST, Part.NIGHT, Part.MIDNIGHT, Part.DAWN})
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
-says, and ``unexplained_mib`` is read from them, so that for these two only the last part judges.
+says, and ``unexplained_mib`` is read from them, so that for these two only the last parts judge; the last one
+alone judges ``base_mib_v2`` and ``spread_percent_v2``, for which peaks that the others log were read.
 """
 
 
