@@ -21,7 +21,6 @@ from service.engine_config.cache_dtype import (
 from service.engine_config.canvas import canvas_doubts
 from service.engine_config.checkpoint_checks import (
     check_clamped_experts,
-    check_tied_embedding,
 )
 from service.engine_config.config_format import as_written_for
 from service.engine_config.engine_config import EngineConfig
@@ -32,6 +31,7 @@ from service.engine_config.parallel_checks import check_layers, check_missing_la
 from service.engine_config.release_reading import as_read_by
 from service.engine_config.resolution import resolve_engine_config
 from service.engine_config.runner import as_run
+from service.engine_config.tied_output import check_tied_output
 from service.engine_config.unbuilt_kernels import unbuilt
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
@@ -228,7 +228,7 @@ def build_model(
     check_clamped_experts(architecture, engine_config.compute_capability, rules.checkpoints)
     check_expert_kernel(architecture, engine_config)
     check_layouts(architecture, _weights_deployment(engine_config), rules.release)
-    check_tied_embedding(architecture, rules.checkpoints, rules.release)
+    check_tied_output(architecture, engine_config.pipeline_parallel_size, rules)
     check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)
     check_memory_layouts(architecture, backends, engine_config.pipeline_parallel_size)

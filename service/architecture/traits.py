@@ -50,6 +50,8 @@ class DeclaredFields:
     """Whether the config names a number of experts, by which the engine finds models with experts."""
     tying: bool = True
     """Whether the config says if the output is tied to the embedding."""
+    untied: bool = False
+    """Whether the text part says that it is not."""
     attention_layers: bool = True
     """Whether the config (``layer_types``, say) shows the engine which layers of a hybrid attend."""
     head_size: int | None = None

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from packaging.version import Version
-
 from service.architecture.auto_round_schemes import FP8_TYPES
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.model import ModelArchitecture
@@ -198,24 +196,6 @@ def _unsupported(dtype: str, name: str, supported: tuple[str, ...]) -> EngineRef
         f"Supported dtypes: [{', '.join(f'torch.{each}' for each in supported)}]",
         type="ValidationError",
     )
-
-
-def check_tied_embedding(architecture: ModelArchitecture, rules: CheckpointRules, release: Version) -> None:
-    """Refuse a ModelOpt checkpoint with a shared embedding in releases that cannot share it.
-
-    Raises:
-        EngineRefusal: stage ``model``.
-    """
-    quantization = architecture.quantization
-    if quantization is None or not quantization.method.startswith("modelopt"):
-        return
-    if architecture.tie_word_embeddings and architecture.class_name in rules.modelopt_untied_classes:
-        raise EngineRefusal(
-            Stage.MODEL,
-            "",
-            type="NotImplementedError",
-            detail=f"vLLM {release} cannot tie the output to the embedding of a ModelOpt checkpoint.",
-        )
 
 
 def check_clamped_experts(

@@ -137,8 +137,6 @@ def check_missing_layers(
         EngineRefusal: stage ``model``.
     """
     failure = rules.pipeline_unready.get(architecture.class_name)
-    if failure is None and architecture.tie_word_embeddings:
-        failure = rules.pipeline_untied.get(architecture.class_name)
     if pipeline_parallel_size > 1 and failure is not None:
         error, _, words = failure.partition(": ")
         raise EngineRefusal(Stage.MODEL, words, type=error)

@@ -18,6 +18,7 @@ from service.engines.rules.indexers import IndexerRules
 from service.engines.rules.kernels import KernelRules
 from service.engines.rules.layouts import LayoutRules
 from service.engines.rules.lengths import LengthRules
+from service.engines.rules.packed_experts import PackedExpertRules
 from service.engines.rules.pages import PageRules
 from service.engines.rules.parallelism import ParallelismRules
 from service.engines.rules.pooling import PoolingRules
@@ -25,6 +26,7 @@ from service.engines.rules.quark import QuarkRules
 from service.engines.rules.specs import SpecRules
 from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
+from service.engines.rules.tied_outputs import TiedOutputRules
 from service.engines.rules.transfers import TransferRules
 
 
@@ -43,6 +45,8 @@ class EngineRules:
     states: StateRules
     checkpoints: CheckpointRules
     layouts: LayoutRules
+    packed_experts: PackedExpertRules
+    tied_outputs: TiedOutputRules
     auto_round: AutoRoundRules
     quark: QuarkRules
     gguf: GgufRules

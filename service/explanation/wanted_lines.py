@@ -31,6 +31,8 @@ def wanted_lines(failure: Failure) -> str:
     """Return which lines would tell the cause; empty where the text holds the engine's own words of it."""
     if failure.hidden:
         return HIDDEN.format(failure.hidden)
+    if failure.paraphrased and failure.cut:
+        return BELOW
     if failure.paraphrased:
         return OF_REQUEST if failure.refused else OF_START
     if failure.cut:

@@ -12,7 +12,6 @@ from service.engines.releases import RELEASES, resolve_release
 from service.gpus.capability import ComputeCapability
 from service.launch_command.carried_arguments import CarriedArguments, carried_arguments
 from service.launch_command.launch import Invocation, LaunchCommand
-from service.launch_command.releases import release_of
 from service.launch_command.sorting import SortedFlag, SortedFlags, sort_flags
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 MAX_DOUBTS: Final = 16
 """Flags that are named one by one as a reason for doubt."""
 _RANKS: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
+_COPIES: Final = ("data_parallel_size", "data_parallel_size_local", "nnodes")
 _MEMORY_WORDS: Final = {
     MemoryChange.MORE: "With it a rank can take more memory than planned.",
     MemoryChange.LESS: "With it a rank can take less memory than planned.",
@@ -172,10 +172,10 @@ def reading_of(start: Invocation, version: str | None) -> CommandReading:
     Raises:
         UnknownRelease: the version names no release that is modelled.
     """
-    from service.launch_command.launches import launch_of  # noqa: PLC0415 - as above
+    from service.launch_command.launches import launch_of, start_release  # noqa: PLC0415 - as above
 
     release = resolve_release(version).release
-    read = launch_of(start, release_of(start.image), arguments_of(release))
+    read = launch_of(start, start_release(start), arguments_of(release))
     flags = sort_flags(read.launch, release)
     return CommandReading(read.launch, release, flags, read.unknown, read.faults, start.notes, read.foreign)
 
@@ -226,7 +226,8 @@ def _gpus_and_ranks(launch: LaunchCommand) -> tuple[int | None, int]:
         ranks *= _number(launch, name)
     local = launch.flag("data_parallel_size_local")
     ranks *= _number(launch, "data_parallel_size_local" if local else "data_parallel_size")
-    if gpus is None or (backend is not None and backend.value == "ray"):
+    unknown = any(flag.missing for flag in launch.flags if flag.name in {*_RANKS, *_COPIES})
+    if gpus is None or unknown or (backend is not None and backend.value == "ray"):
         return None, ranks
     # --data-parallel-size-local counts the ranks of one node.
     return gpus * (1 if local else nodes_of_launch(launch)), ranks

@@ -18,7 +18,8 @@ from service.launch_command.document_values import (
     words_of,
 )
 from service.launch_command.launch import MAX_TEXT, Invocation, LaunchForm, Placement, Word
-from service.launch_command.starts import argv_starts, entrypoint_start, seen_inside, visible_devices
+from service.launch_command.starts import argv_starts, entrypoint_start
+from service.launch_command.visible_gpus import seen_inside, visible_devices
 
 _INTERPOLATED: Final = re.compile(
     r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::?-([^{}]{0,400}))?\}|([A-Za-z_][A-Za-z0-9_]{0,127}))"
@@ -63,7 +64,11 @@ def _compose_words(value: Any, environment: Mapping[str, Word]) -> list[Word]:  
         text = _interpolated(value, line_of(value))
         words = words_of(Text(text.text, text.line), environment)
         return [
-            replace(word, missing=tuple(name for name in text.missing if name in word.text)) for word in words
+            replace(
+                word,
+                missing=tuple(dict.fromkeys(name for name in text.missing if f"${{{name}}}" in word.text)),
+            )
+            for word in words
         ]
     return [
         _interpolated(str(each), line_of(each)) if isinstance(each, str) else word

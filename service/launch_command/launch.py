@@ -76,6 +76,8 @@ class Invocation:
     """The container image, or the requirement of a Python package, that holds the engine."""
     placement: Placement = field(default_factory=Placement)
     notes: tuple[str, ...] = ()
+    said: "LaunchRelease | None" = None
+    """The release that the lines around the start say, where the image names none."""
 
 
 @dataclass(frozen=True, slots=True)

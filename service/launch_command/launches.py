@@ -64,8 +64,14 @@ def read_launch(command: str, version: str | None = None) -> ReadLaunch:
 
 def read_start(start: Invocation, version: str | None = None) -> ReadLaunch:
     """Return one start; ``version`` as for ``read_launch``."""
-    release = release_of(start.image)
+    release = start_release(start)
     return launch_of(start, release, arguments_of(_table_release(version or release.version)))
+
+
+def start_release(start: Invocation) -> LaunchRelease:
+    """Return the release of a start's image; where that names none, the one that the lines around it say."""
+    named = release_of(start.image)
+    return named if named.version is not None or start.said is None else start.said
 
 
 def _table_release(version: str | None) -> Version:

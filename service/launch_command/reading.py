@@ -19,6 +19,8 @@ from service.launch_command.launch import (
 from service.launch_command.other_engines import advice_on
 from service.launch_command.production_stack import production_stack_starts
 from service.launch_command.programs import python_starts, ray_starts
+from service.launch_command.quoted_texts import quoted_texts
+from service.launch_command.said_release import said_release
 from service.launch_command.shell_words import read_commands
 from service.launch_command.starts import argv_starts, flags_alone, json_words, shell_starts
 from service.launch_command.unrendered import NOT_RENDERED, with_placeholders
@@ -36,13 +38,19 @@ _DOCUMENT: Final = re.compile(
     r"(?:---|%YAML|\{|-[ \t]+[\w\"'-]+:|-[ \t]+[\"']?-{1,2}\w|[\w./\"'-]{1,200}[ \t]*:(?:\s|$))"
 )
 _UNIT: Final = re.compile(r"^[ \t]*\[Service\][ \t]*$", re.MULTILINE)
-_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~).*$", re.MULTILINE)
+_FENCE: Final = re.compile(
+    r"^[ \t]*(?:```|~~~)(?!.*(?:\bvllm serve\b|\bdocker run\b|api_server\b)).*$", re.MULTILINE
+)
 _COMMAND: Final = re.compile(r"\bvllm\b|docker|podman|nerdctl")
 _OPTION_KEY: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*(?:\.[a-z_.]+)?")
 _UNIT_COMMAND: Final = re.compile(
     r"^[ \t]*ExecStart[ \t]*=[ \t]*[@:+!-]{0,4}((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE
 )
 _UNIT_VARIABLES: Final = re.compile(r"^[ \t]*Environment[ \t]*=[ \t]*((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+
+
+class _StartsNothingError(UnreadableCommand):
+    """A document among other lines can be read, and starts nothing."""
 
 
 def read_invocations(text: str) -> tuple[Invocation, ...]:
@@ -53,15 +61,35 @@ def read_invocations(text: str) -> tuple[Invocation, ...]:
     """
     if len(text) > MAX_TEXT:
         raise UnreadableCommand(f"the text has {len(text):,} characters; at most {MAX_TEXT:,} are read")
-    text = _FENCE.sub("", text.replace("\r\n", "\n").replace("\x00", "").removeprefix("\ufeff"))
+    text = text.replace("\r\n", "\n").replace("\x00", "").removeprefix("\ufeff")
     rendered = with_placeholders(text)
-    found = tuple(_found(rendered))[:MAX_STARTS]
+    found = _read_whole_or_quoted(rendered)[:MAX_STARTS]
     if not found:
         words = advice_on(text) or "no start of vLLM was found, such as `vllm serve MODEL`"
         raise UnreadableCommand(words)
-    if rendered == text:
-        return found
-    return tuple(replace(each, notes=(*each.notes, NOT_RENDERED)) for each in found)
+    said = said_release(text)
+    notes = () if rendered == text else (NOT_RENDERED,)
+    return tuple(replace(each, said=said, notes=(*each.notes, *notes)) for each in found)
+
+
+def _read_whole_or_quoted(text: str) -> tuple[Invocation, ...]:
+    """Return the starts of a text as it is; of its first piece of code that has any where it has none.
+
+    Raises:
+        UnreadableCommand: neither can be read.
+    """
+    fault: UnreadableCommand | None = None
+    for each in (_FENCE.sub("", text), *quoted_texts(text)):
+        try:
+            found = tuple(_found(each))
+        except UnreadableCommand as error:
+            fault = fault or error
+            continue
+        if found:
+            return found
+    if fault is not None:
+        raise fault
+    return ()
 
 
 def _found(text: str, depth: int = 0) -> Iterator[Invocation]:
@@ -78,6 +106,9 @@ def _found(text: str, depth: int = 0) -> Iterator[Invocation]:
     for reader in _readers(text):
         try:
             found = tuple(reader(text)) if reader is not _shell else tuple(_shell(text, depth))
+        except _StartsNothingError:
+            fault = None
+            continue
         except UnreadableCommand as error:
             fault = fault or error
             continue
@@ -109,6 +140,7 @@ def _documents_within(text: str) -> Iterator[Invocation]:
         if found:
             yield from (replace(each, notes=(*each.notes, note)) for each in found)
             return
+        raise _StartsNothingError
     if fault is not None:
         raise fault
 
@@ -204,8 +236,17 @@ def _document_starts(document: dict[str, Any]) -> Iterator[Invocation]:
         yield from ray_starts(document)
     elif _is_config_file(document):
         yield from _config_file(document)
-    elif is_fragment(document):
+    else:
+        yield from _part_starts(document)
+
+
+def _part_starts(document: dict[str, Any]) -> Iterator[Invocation]:
+    """Yield the starts of a part of a document, or of one of a kind that is not known."""
+    if is_fragment(document):
         yield from fragment_starts(document)
+    elif is_compose({"services": document}):
+        # The services of a Compose file without the line above them.
+        yield from compose_starts({"services": document})
     else:
         yield from other_starts(document)
 

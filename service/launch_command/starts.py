@@ -10,12 +10,18 @@ from typing import Final
 from service.launch_command.launch import (
     Invocation,
     LaunchForm,
-    Placement,
     UnreadableCommand,
     Word,
 )
 from service.launch_command.releases import is_engine_image, is_requirement
 from service.launch_command.shell_words import SimpleCommand, read_commands
+from service.launch_command.visible_gpus import (
+    gpus_of,
+    listed_devices,
+    placement_of_devices,
+    seen_inside,
+    visible_devices,
+)
 
 MODEL_FLAG: Final = "--model"
 """What flags alone must hold, so that they are a start."""
@@ -48,10 +54,16 @@ _SWITCHES: Final = frozenset(
 """Options of ``docker run`` and ``podman run`` without a value. Source: their manual pages."""
 _SHORT_SWITCHES: Final = re.compile(r"-[ditPq]{1,5}")
 _IMAGE_OPTION: Final = re.compile(r"--(?:container-)?image(?:=(.*))?")
-_DEVICES: Final = re.compile(r"devices?=([A-Za-z0-9,:/_-]+)")
 _IMAGE_ID: Final = re.compile(r"(?:sha256:)?[0-9a-f]{12,64}")
 """An image without a name."""
+_NAMED_PROGRAM: Final = re.compile(
+    r"^(?:python[0-9.]*|vllm|env|tini|dumb-init|(?:ba|da|z|k|a)?sh)$|\.(?:sh|py)$"
+)
 _REQUIRED: Final = re.compile(r"^vllm(?:\[[^\]]{0,80}\])?[=@><~]")
+ONE_WORD: Final = (
+    "The command is one word with spaces in it: a container has no program of that name and does not start. "
+    "It is read as a shell would; write a list of words."
+)
 Shell = Mapping[str, Word]
 
 
@@ -95,6 +107,11 @@ def argv_starts(
     words: Sequence[Word], environment: Shell, form: LaunchForm, *, image: str | None = None, depth: int = 0
 ) -> Iterator[Invocation]:
     """Yield the starts of one command that is given as words, as containers have it."""
+    if len(words) == 1 and re.search(r"\s", words[0].text.strip()):
+        found, _, _ = shell_starts(words[0].text, form, line=words[0].line, variables=environment)
+        for start in found:
+            yield replace(start, image=start.image or image, notes=(*start.notes, ONE_WORD))
+        return
     command = SimpleCommand(tuple(words), dict(environment))
     for start in _starts_of(command, form, depth):
         yield replace(start, image=start.image or image)
@@ -112,14 +129,20 @@ def entrypoint_start(
         return
     found = tuple(argv_starts(words, environment, form, image=image))
     yield from found
-    if not found and is_engine_image(image) and not _is_program(words[0].text):
+    if not found and is_engine_image(image) and not _is_program(words):
         yield Invocation(form, words[0].line, tuple(words), environment=environment, image=image)
 
 
-def _is_program(word: str) -> bool:
-    """Whether the first word of a container's command is a program, and not a model for the image's own."""
+def _is_program(words: Sequence[Word]) -> bool:
+    """Whether the first word of a container's command is a program, and not a model for the image's own.
+
+    A folder that only options of several letters follow is a model.
+    """
+    word, following = words[0].text, words[1].text if len(words) > 1 else ""
     name = word.rpartition("/")[2]
-    return word.startswith("/") or "/" not in word or name in {"python", "python3"}
+    if word.startswith("/"):
+        return not following.startswith("--") or _NAMED_PROGRAM.search(name) is not None
+    return "/" not in word or name in {"python", "python3"}
 
 
 def _after_serve(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -146,7 +169,7 @@ def _starts_of(command: SimpleCommand, form: LaunchForm, depth: int) -> Iterator
                 words[at + length :],
                 environment=environment,
                 image=_image_before(before),
-                placement=_seen(visible_devices(environment)),
+                placement=placement_of_devices(visible_devices(environment)),
             )
             return
         nested = _nested_text(words, at, word)
@@ -275,7 +298,7 @@ class _ContainerOptions:
             case "--entrypoint":
                 self.entrypoint = word
             case "--gpus":
-                self.gpus, self.devices = _gpus(word.text), _listed_devices(word.text)
+                self.gpus, self.devices = gpus_of(word.text), listed_devices(word.text)
             case "-v" | "--volume" | "--mount" if _CACHE.search(word.text) and _OF_HOST.search(word.text):
                 self.notes.append(CACHE_OF_HOST)
             case "--env-file":
@@ -335,43 +358,6 @@ def _one_variable(word: Word, outside: Shell) -> dict[str, Word]:
     if not equals:
         return {name: outside[name]} if name in outside else {name: Word("", word.line, (name,))}
     return {name: replace(word, text=value)}
-
-
-def _gpus(text: str) -> int | None:
-    """Return the number of GPUs of ``--gpus``: a number, or a list of devices; ``None`` for ``all``."""
-    text = text.strip("'\"")
-    if re.fullmatch(r"[0-9]{1,4}", text):
-        return int(text)
-    count = re.fullmatch(r"count=(\d{1,4})(?:,.*)?", text)
-    if count is not None:
-        return int(count[1])
-    return len(_listed_devices(text)) or None
-
-
-def _listed_devices(text: str) -> tuple[str, ...]:
-    """Return the devices that ``--gpus`` lists; none for a number of them, or all."""
-    found = _DEVICES.search(text.strip("'\""))
-    return tuple(filter(None, found[1].split(","))) if found and "=all" not in text else ()
-
-
-def _seen(devices: tuple[str, ...]) -> Placement:
-    return Placement(gpus_per_node=len(devices) or None, devices=devices)
-
-
-def seen_inside(outside: tuple[str, ...], inside: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the devices that a variable inside a container leaves of those that the container has."""
-    if not outside or not inside or not all(each.isdecimal() and int(each) < len(outside) for each in inside):
-        return inside or outside
-    return tuple(outside[int(each)] for each in inside)
-
-
-def visible_devices(environment: Shell) -> tuple[str, ...]:
-    """Return the GPUs that a variable leaves visible; none where it does not name them."""
-    for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-        word = environment.get(name)
-        if word is not None and not word.missing and re.fullmatch(r"[\w-]+(,[\w-]+){0,127}", word.text):
-            return () if word.text in {"all", "void", "none", "-1"} else tuple(word.text.split(","))
-    return ()
 
 
 def flags_alone(

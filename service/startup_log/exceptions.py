@@ -23,7 +23,25 @@ _CODE: Final = re.compile(
     r"(?:\b(?:raise|except|import|class|return|from|raises|isinstance|warn)[ (]|=|[\w.]\()$", re.ASCII
 )
 """Ends of a text before a class that is part of source code."""
-_CLOSED: Final = (":", "|", ")", "]", ">", "#", "-", "*", "`", '"', "'", "}", ",", "…", "\uff1a", "\uff0c")
+_CLOSED: Final = (
+    "(",
+    ":",
+    "|",
+    ")",
+    "]",
+    ">",
+    "#",
+    "-",
+    "*",
+    "`",
+    '"',
+    "'",
+    "}",
+    ",",
+    "…",
+    "\uff1a",
+    "\uff0c",
+)
 """Characters that end a prefix."""
 _MONTHS: Final = frozenset(
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -140,6 +158,12 @@ def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
     return None
 
 
+def stated(text: str) -> str:
+    """Return the message in the source of a statement that raises an exception; any other text as it is."""
+    found = _RAISES.search(text)
+    return text if found is None else found[2].strip("()\"' ")
+
+
 def last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
     """Return the first exception, or the last one that was raised while it was handled."""
     root = roots[0]
@@ -170,6 +194,9 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # The log was cut off inside of the prefix of its next line.
             continue
         message = _unmarked(match[3].strip()) if match[3] else _inside(match[4] or "")
+        if before.endswith("(") and message.endswith(")") and "(" not in message:
+            # The exception stands in brackets.
+            message = message[:-1]
         if before.endswith("`"):
             # What follows the closing mark is the sentence's.
             message = message.partition("`")[0]

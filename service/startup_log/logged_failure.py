@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, engine_error
-from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class
+from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class, stated
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, likely_origin, origin_of
@@ -103,7 +103,7 @@ def of_known(
     exception, line = raised.get(shown), lines[shown]
     values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
     if exception is None:
-        words = line.text.strip("` ")
+        words = stated(line.text).strip("` ")
         words = full_message(words, lines, shown)
         shown_type = class_in(root.cause.type, words)
         return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.startup_log.complaints import is_complaint, reports_failure
+from service.startup_log.complaints import FAILING, is_complaint, reports_failure
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, message_above, raised_by_source
@@ -32,7 +32,7 @@ from service.startup_log.origins import (
     owner_of,
 )
 from service.startup_log.paraphrases import paraphrased_shortage
-from service.startup_log.phrases import CAUSES, WRAPPERS, FailureCause
+from service.startup_log.phrases import CAUSES, MILESTONES, WRAPPERS, FailureCause
 from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import HANG, Described, cause_of_words, described, says_hang
 from service.startup_log.templates import SentenceIndex, lines_containing
@@ -57,6 +57,11 @@ _FOUND: Final = "detected platform "
 """vLLM 0.7.0 to 0.33.0, platforms/__init__.py: a kind that was found."""
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
+_LOADED: Final = (
+    "Graph capturing finished",
+    *(says for each in MILESTONES if each.name in {"profiling", "cache", "capture"} for says in each.says),
+)
+"""Messages behind the loading of the model."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 _CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
@@ -88,19 +93,41 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
 
 def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return what a person says, or what is left of the program's own words where that is the surer."""
-    if words.paraphrased and not words.type:
-        if left.cause is not None and left.cause.decides:
-            return _beside_words(left, lines)
-        if left.cause is None and is_wrapper(left.message) and not _QUOTES_ERROR.search(words.message):
-            return _beside_words(left, lines)
     if not words.paraphrased and words.type:
         return _with_calls(words, left)
+    if words.paraphrased and (beside := _program_s_own(words, left, lines)) is not None:
+        return beside
     if words.cause is None:
         return left
     # What is left of a traceback says more than prose, or than a title that says only what happened.
     title = words.line <= next((line.number for line in lines if line.text), 0)
     title = title and not (words.cause.weak or words.cause.name in BEFORE_THE_ENGINE)
-    return words if left.cause is None or ((title or not left.frames) and not words.follows) else left
+    if left.cause is None or ((title or not left.frames) and not words.follows):
+        return replace(words, cut=bool(left.frames) and left.cut)
+    return left
+
+
+def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return what the program says, where it comes before a person's words; ``None`` where it does not.
+
+    So do messages that decide, the front end's error, and calls beside words that are only those of a model's
+    name, or of a hang in which the program logged an error.
+    """
+    quotes = _QUOTES_ERROR.search(words.message) is not None
+    decides = left.cause is not None and left.cause.decides
+    follows = left.cause is None and is_wrapper(left.message) and not quotes
+    if not words.type and (decides or follows):
+        return _beside_words(left, lines)
+    if words.cause is None or not left.frames or quotes:
+        return None
+    beside = _beside_words(left, lines)
+    hangs = words.cause.name in HANGING and left.cause is None and _is_error(left, lines)
+    return beside if hangs or (beside.said is None and (left.cause is not None or left.cut)) else None
+
+
+def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:
+    """Whether the program logs what is left of its traceback as an error; a dump of a stack is none."""
+    return any(line.level in FAILING for line in lines if line.number == failure.line)
 
 
 def _beside_words(failure: Failure, lines: Sequence[LogLine]) -> Failure:
@@ -121,16 +148,25 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
     A process that hangs raises nothing: what a log under such a title reports as an error, without an
     exception, did not end it.
     """
-    if found is None or found.type or found.cut or found.cause is None or found.cause.name in ENDED:
+    if found is None or found.type or found.cause is None:
         return found
+    return found if found.cause.name in ENDED or _is_cut(found) else _of_hang(found, found.cause, lines)
+
+
+def _is_cut(failure: Failure) -> bool:
+    """Whether a failure is only what is left of a traceback."""
+    return failure.cut and not failure.paraphrased
+
+
+def _of_hang(found: Failure, cause: FailureCause, lines: Sequence[LogLine]) -> Failure:
     if not says_hang(sentences(lines)):
-        return replace(found, hangs=found.cause.name in HANGING)
+        return replace(found, hangs=cause.name in HANGING)
     title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
     logged = next(line for line in lines if line.number == found.line)
     if found.paraphrased and logged.level and title is not None:
         line = title.sentence.line
         return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
-    if found.paraphrased or found.cause.name in HANGING:
+    if found.paraphrased or cause.name in HANGING:
         return replace(found, hangs=True)
     if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
         return found
@@ -262,21 +298,39 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     follows from another failure gives way to it.
     """
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True, counts=_beside(lines))
+    own = _is_own(failure)
+    if found is not None and found.cause is not None and own and not found.general:
+        own = failure.cause is None or found.cause.name not in HANGING
+    if found is not None and found.cause is not None and own and not found.general:
+        same = found.sentence.line.number == failure.line
+        if same or not _QUOTES_ERROR.search(found.sentence.text):
+            return replace(failure, said=_said(found, found.cause))
     if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
         title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
         named = mentioned_part(title)
         return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
-    if failure.type and failure.cause is None and not _QUOTES_ERROR.search(found.sentence.text):
-        return replace(failure, said=_said(found, found.cause))
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 
 
+def _is_own(failure: Failure) -> bool:
+    """Whether a failure is the program's own exception, and not only the end of a process."""
+    if failure.cause is None:
+        return bool(failure.type)
+    return not (failure.follows or failure.cause.name in ENDED)
+
+
 def _beside(lines: Sequence[LogLine]) -> Callable[[FailureCause], bool]:
-    """Return whether a text allows a cause: the engine has not died, and was there to log something."""
+    """Return whether a text allows a cause: the engine has not died, and was there to log something.
+
+    Ranks that have loaded the model have exchanged data.
+    """
     died, runs = shows_death(lines), any(line.origin is not None for line in lines)
+    texts = [line.text for line in lines]
+    loaded = bool(lines_containing(texts, _LOADED))
 
     def counts(cause: FailureCause) -> bool:
-        return not (died and cause.of_request) and not (runs and cause.name in BEFORE_THE_ENGINE)
+        late = loaded and cause.name == "ranks_hang_in_exchange"
+        return not (late or (died and cause.of_request) or (runs and cause.name in BEFORE_THE_ENGINE))
 
     return counts
 

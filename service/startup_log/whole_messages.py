@@ -30,8 +30,10 @@ def full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
     """Return the message of an exception, with the lines below one that only heads it."""
     if not message.endswith(":") and not any(words in message for words in _HEADINGS):
         return f"{message}{_rest(message, lines, at)}"[:MAX_MESSAGE]
-    below = takewhile(_goes_on, (line for line in lines[at + 1 : at + 1 + _BELOW] if line.text))
-    return " ".join([message, *(line.text for line in below)])[:MAX_MESSAGE]
+    filled = [line for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
+    below = [line.text for line in takewhile(_goes_on, filled)]
+    more = takewhile(lambda text: not _VERSION.match(text), below[1:])
+    return " ".join([message, *below[:1], *more])[:MAX_MESSAGE]
 
 
 _WORD: Final = re.compile(
@@ -39,6 +41,10 @@ _WORD: Final = re.compile(
     r"(?:[a-z]{1,24}[,;.)]?(?:\s|$)|[a-z]{2,12}[A-Z]\w{2,40}Error: )"
 )
 """A word of a sentence, and not the name of a program, a version, a path or a prompt."""
+
+
+_VERSION: Final = re.compile(r"(?:cuda|torch|vllm|python|transformers|driver|os|gpu)[ =:]", re.IGNORECASE)
+"""Beginning of a line in which a person lists what is installed."""
 
 
 def continues(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,8 +12,9 @@ from rich.table import Table
 from service.advisor.engine_start import resolved
 from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
 from service.architecture.reading import UnknownArchitecture
-from service.architecture.weight_schemes import Names, SchemeGroup
+from service.architecture.weight_schemes import Names, SchemeGroup, WeightScheme
 from service.backends.layer_cache_dtype import layer_cache_dtype
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.speculation import UnmodelledSpeculation
@@ -23,8 +25,14 @@ from service.engines.speculative_config import SpeculativeConfig
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
 from service.memory.weights.draft_weights import draft_parameters
+from service.memory.weights.modules import Experts, Linear
 from service.memory.weights.online_quantization import EXPERTS, quantized_online
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.parameters import (
+    layer_modules_of,
+    module_bytes_of,
+    parameter_bytes_per_stage,
+)
+from service.memory.weights.quantized import runs_on_marlin
 from service.memory.weights.resident_weights import WeightStage, rotary_bytes, turboquant_buffers
 from service.memory.weights.weight_layout import weight_layout_at
 from tests.accuracy.oracle import (
@@ -101,11 +109,36 @@ def without_tensors(architecture: ModelArchitecture, release: Version) -> ModelA
     if quantization is None or quantization.method not in AS_STORED or not quantization.schemes:
         return None
     if quantization.method == "gptq" and release < TENSORS_PRESUMED:
-        experts = SchemeGroup(quantization.schemes[-1].scheme, Names.of(EXPERTS))
-        schemes = experts, SchemeGroup(None)
-        return replace(architecture, quantization=replace(quantization, schemes=schemes, output=False))
-    ignored = quantization.ignored or Names.of((NO_MODULE,))
-    return replace(architecture, quantization=replace(quantization, ignored=ignored))
+        schemes = *_of_experts(architecture, quantization, release), SchemeGroup(None)
+        quantization = replace(quantization, schemes=schemes, output=False)
+    else:
+        quantization = replace(quantization, ignored=quantization.ignored or Names.of((NO_MODULE,)))
+    other = architecture.by_suffix
+    return replace(
+        architecture,
+        quantization=quantization,
+        by_suffix=None if other is None else without_tensors(other, release) or other,
+    )
+
+
+def _of_experts(
+    architecture: ModelArchitecture, quantization: Quantization, release: Version
+) -> tuple[SchemeGroup, ...]:
+    """Return the groups of GPTQ's experts alone, whose schemes patterns of ``dynamic`` may change."""
+    *overrides, last = quantization.schemes
+    if not overrides or last.scheme is None:
+        return (SchemeGroup(last.scheme, Names.of(EXPERTS)),)
+    deployment = Parallelism(compute_capability=(9, 0), dtype=architecture.dtype)
+    sizes = module_bytes_of(architecture, deployment, release)
+    found: dict[WeightScheme | None, list[str]] = {}
+    for module in chain.from_iterable(layer_modules_of(architecture, deployment, release)):
+        if isinstance(module, Experts):
+            prefixes, name, _ = sizes.shards_of(Linear(module.name, 0, ()))
+            # Experts that Marlin does not take have the scheme of all, whatever ``dynamic`` says of them.
+            on_marlin = runs_on_marlin(module, last.scheme, padded=sizes.layout.padded_marlin_experts)
+            scheme = sizes.scheme_of(module) if on_marlin else last.scheme
+            found.setdefault(scheme, []).append(prefixes[0] + name)
+    return tuple(SchemeGroup(scheme, Names.of(names)) for scheme, names in found.items())
 
 
 def _weigh(row: Mapping[str, Any], architecture: ModelArchitecture, flags: ServeFlags) -> Weighed:

@@ -1,7 +1,7 @@
 """Starts that releases refused while they built the model, in their words.
 
 `drawn_refusals.json.gz` holds questions of the drawn sets (`test_weighed.py`) that had been planned as
-starts, with what vLLM 0.20.2 to 0.33.0 raised.
+starts, and of classes with and without a tied output on two stages, with what vLLM 0.20.2 to 0.33.0 raised.
 """
 
 import gzip
@@ -58,4 +58,16 @@ def test_a_tied_output_stops_pipeline_stages_alone() -> None:
 
     _start(row, pp=1)
     _start({**row, "config": {**row["config"], "tie_word_embeddings": False}}, pp=2)
-    _start({**row, "release": "0.27.0"}, pp=2)
+
+
+def test_a_class_without_an_output_of_its_own_asserts_it_to_0_28() -> None:
+    """vLLM 0.28.0 and 0.29.0, commandr.py CohereForCausalLM: the assertion is gone."""
+    row = next(
+        row for row in ROWS if row["config"]["architectures"] == ["CohereForCausalLM"] and row["pp"] == 2
+    )
+
+    with pytest.raises(EngineRefusal) as raised:
+        _start({**row, "release": "0.28.0"}, pp=1)
+    assert raised.value.type == "AssertionError"
+    _start({**row, "release": "0.29.0"}, pp=1)
+    _start({**row, "config": {**row["config"], "tie_word_embeddings": True}}, pp=1)

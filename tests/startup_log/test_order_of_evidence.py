@@ -223,3 +223,74 @@ def test_a_weight_without_a_place_is_told_by_its_name(message: str, words: str) 
 
     assert found.cause == "weights_do_not_fit_the_class"
     assert words in found.remedy
+
+
+LOADING = (
+    "(Worker_TP1 pid=161) ERROR 04-13 13:20:01 [multiproc_executor.py:852]   File "
+    '"/x/site-packages/vllm/model_executor/models/utils.py", line 295, in _load_module'
+)
+
+
+def test_calls_come_before_the_name_of_a_quantized_model() -> None:
+    """The form of intel/auto-round#1499: the title has the words of a quantization in a name alone."""
+    found = _ending(f"[Bug]: Some-80B-Instruct-int4-mixed-AutoRound inference failed\n{LOADING}\n")
+
+    assert found.cause == "weights_do_not_fit_the_class"
+
+
+def test_an_error_that_was_cut_comes_before_a_hang_in_a_title() -> None:
+    """The form of wtdcode/vllm-backport#14."""
+    where = "(Worker_TP5_EP5 pid=2) ERROR 08-06 17:13:39 [multiproc_executor.py:1020]   File "
+    file = "/x/site-packages/vllm/model_executor/kernels/linear/scaled_mm/triton.py"
+    found = _ending(f'[Bug]: Got stuck on 8 * L40s\n{where}"{file}", line 198, in _w8a8_func\n')
+
+    assert (found.cause, found.hangs, found.line) == (None, False, 2)
+
+
+def test_ranks_that_have_loaded_the_model_do_not_hang_in_their_first_exchange() -> None:
+    """The form of vllm-project/vllm#19204."""
+    title = "[Bug]: with 2 GPUs and tensor_parallel_size=2 it hangs\n"
+    loaded = (
+        "INFO 06-05 10:48:09 [gpu_model_runner.py:1933] Graph capturing finished in 30 secs, took 2 GiB\n"
+    )
+
+    assert _ending(title).cause == "ranks_hang_in_exchange"
+    assert _ending(title + loaded).cause == "worker_hangs"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # vLLM 0.7.2, entrypoints/chat_utils.py
+        ("ImportError: please install vllm[video] for video support", "package_missing"),
+        # transformers 4.50, models/qwen2_5_vl/processing_qwen2_5_vl.py
+        (
+            (
+                "ValueError: The length of fps (3) must be equal to the length of video_grid_thw (1) or fps "
+                "should"
+            ),
+            None,
+        ),
+        # vLLM 0.9.2, model_executor/models/utils.py _merge_multimodal_embeddings
+        (
+            "ValueError: Attempted to assign 2044 = 2044 multimodal tokens to 2042 placeholders",
+            "multimodal_input_not_processed",
+        ),
+        # vLLM 0.25.0, v1/worker/gpu_model_runner.py
+        (
+            (
+                "RuntimeError: Worker failed with error 'PP+async expects sampled_token_ids to have shape "
+                "[num_reqs, 1]'"
+            ),
+            "speculation_not_supported",
+        ),
+    ],
+)
+def test_messages_of_requests_and_drafts_are_known(text: str, cause: str | None) -> None:
+    assert _ending(text + "\n").cause == cause
+
+
+def test_an_exception_in_brackets_of_a_title_is_read() -> None:
+    found = _ending("[Bug]: Unable to use speculative decoding (KeyError: 40)\n")
+
+    assert (found.type, found.message) == ("KeyError", "40")

@@ -65,9 +65,13 @@ def _gemma4_vision(vision: Config, hidden: int) -> Tower:
             for name, (inputs, outputs) in linear.items()
         ),
         block_elements=4 * width + 2 * size,
-        frame=(Projection("embed_vision.embedding_projection", width, (hidden,), Split.REPLICATED),),
-        frame_elements=(patch + 2 * vision.integer("position_embedding_size", default=10240)) * width,
+        frame=(
+            Projection("vision_tower.patch_embedder.input_proj", patch, (width,), Split.REPLICATED),
+            Projection("embed_vision.embedding_projection", width, (hidden,), Split.REPLICATED),
+        ),
+        frame_elements=2 * vision.integer("position_embedding_size", default=10240) * width,
         quantizable=width % 64 == 0 and inner % 64 == 0,
+        quantized_by=frozenset({"bitsandbytes", "compressed-tensors"}),
     )
 
 

@@ -51,6 +51,11 @@ class Tower:
     """Elements of learned positions, which some releases shard."""
     quantizable: bool = True
     """Whether the engine passes the quantization to the tower."""
+    quantized_by: frozenset[str] = frozenset()
+    """Methods whose quantization it passes in any case.
+
+    Source: vLLM 0.23.0 to 0.33.0, gemma4_mm.py _get_tower_quant_config and before it ``tower_quant``.
+    """
     sound: bool = False
     """It encodes sound, not images and videos."""
     heads: int = 1

@@ -218,7 +218,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             ),
         )
     ),
-    "AriaTextForCausalLM": Family(replace(LLAMA, sparse=_ARIA)),
+    "AriaTextForCausalLM": Family(replace(LLAMA, sparse=_ARIA), tied=False),
     "BailingMoeForCausalLM": Family(_bailing),
     "BailingMoeV2ForCausalLM": Family(_bailing),
     "Cohere2MoeForCausalLM": Family(

@@ -132,6 +132,6 @@ def _lfm2_network(text: Config, index: int) -> FeedForward:
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "InklingForCausalLM": Family(_inkling, tied=False, ends=_inkling_ends, frame=ALL_EVERYWHERE),
-    "Lfm2ForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
-    "Lfm2MoeForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied_by_default=True),
+    "Lfm2ForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied=True),
+    "Lfm2MoeForCausalLM": Family(_lfm2, frame=EMBEDDING_EVERYWHERE, tied=True),
 }

@@ -362,8 +362,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "MambaForCausalLM": Family(_mamba, frame=ALL_EVERYWHERE, tied_by_default=True),
     "FalconMambaForCausalLM": Family(_mamba, frame=ALL_EVERYWHERE, tied_by_default=True),
     "Mamba2ForCausalLM": Family(_mamba2, frame=ALL_EVERYWHERE, supports_pipeline=False),
-    "JambaForCausalLM": Family(_jamba, frame=ALL_EVERYWHERE),
-    "BambaForCausalLM": Family(_bamba, frame=ALL_EVERYWHERE),
+    "JambaForCausalLM": Family(_jamba, tied=False, frame=ALL_EVERYWHERE),
+    "BambaForCausalLM": Family(_bamba, tied=False, frame=ALL_EVERYWHERE),
     "GraniteMoeHybridForCausalLM": Family(_granite, frame=ALL_EVERYWHERE),
     "FalconH1ForCausalLM": Family(_falcon_h1, attention_layers_specified=False),
     "NemotronHForCausalLM": Family(nemotron, frame=ALL_EVERYWHERE),
@@ -376,7 +376,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         towers=adapted_patches.cosmos_edge,
     ),
     "Zamba2ForCausalLM": Family(
-        _zamba2, frame=ALL_EVERYWHERE, supports_pipeline=False, attention_layers_specified=False
+        _zamba2, tied=True, frame=ALL_EVERYWHERE, supports_pipeline=False, attention_layers_specified=False
     ),
     "Plamo2ForCausalLM": Family(_plamo2, frame=ALL_EVERYWHERE, attention_layers_specified=False),
 }

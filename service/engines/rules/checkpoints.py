@@ -58,8 +58,6 @@ class CheckpointRules:
     """Whether GPTQ checkpoints that Marlin cannot run are loaded by the plain kernels."""
     activation_order: bool
     """Whether groups of inputs may be in the order of their activations (GPTQ's desc_act)."""
-    modelopt_untied_classes: frozenset[str]
-    """Classes whose output cannot share the embedding of a ModelOpt checkpoint."""
     clamped_nvfp4_majors: frozenset[str]
     """Major compute capabilities with kernels for NVFP4 experts behind a clamp; none listed: not limited."""
     left_to_transformers: frozenset[str]

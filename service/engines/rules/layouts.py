@@ -9,8 +9,6 @@ class LayoutRules:
 
     awq_refusal: str
     """What it says of an AWQ checkpoint of other than four bits."""
-    ordered_experts_refusal: str
-    """What it says of experts in the order of activations that Marlin does not take; empty: none."""
     fp8_needs_activations: bool
     """Whether GPUs with kernels for fp8 run weights in fp8 only beside activations in fp8."""
     compressed_linear: frozenset[str]
@@ -23,12 +21,10 @@ class LayoutRules:
     """The type of that exception."""
     packed_bits: frozenset[str]
     """Bits of packed integers (compressed-tensors)."""
-    asymmetric_experts: bool
-    """Whether experts of packed integers may have zero points."""
-    expert_group_refusal: str
-    """What it says of experts whose split width the groups do not divide; empty: it builds them."""
     unaligned_projections: frozenset[str]
     """Methods of which fused projections are built even if FP8's blocks do not divide their split widths."""
+    mixed_shards_refusal: str
+    """What it says of a fused module of which a list leaves some projections unquantized."""
     packed_kernels: frozenset[str]
     """Kernels of packed integers."""
     padded_marlin: bool

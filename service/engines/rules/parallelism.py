@@ -20,8 +20,6 @@ class ParallelismRules:
     """
     pipeline_unready: Mapping[str, str]
     """Classes whose own code fails on the layers that another pipeline stage holds, and what it raises."""
-    pipeline_untied: Mapping[str, str]
-    """The same of classes that tie their output to the embedding, which another stage holds."""
     unrepeated_kv_heads: Mapping[str, str]
     """Classes that cannot repeat a key/value head on several tensor-parallel ranks: each must have one of
     its own; with what they raise, and say.

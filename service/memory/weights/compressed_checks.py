@@ -6,8 +6,10 @@ Source: vLLM 0.19.0 to 0.33.0, compressed_tensors.py; compressed_tensors_moe: ge
 from collections.abc import Iterator
 from typing import Final
 
+from service.architecture.compressed_parts import WHOLE_ROWS
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
 from service.engines.rules.layouts import LayoutRules
+from service.engines.rules.packed_experts import PackedExpertRules
 from service.memory.weights.compressed_kinds import Kind, expert_kind, linear_kind
 from service.memory.weights.modules import Experts
 
@@ -25,6 +27,9 @@ WEIGHT_ONLY_EXPERTS: Final = "For Fused MoE layers, only format: pack-quantized 
 NO_SCHEME: Final = "No compressed-tensors compatible scheme was found"
 NO_EXPERT_SCHEME: Final = "Unsupported FusedMoe scheme"
 
+BYTE_BITS: Final = 8
+MARLIN_HIDDEN: Final = 128
+"""What Marlin's experts have a multiple of inputs of."""
 ON_HOPPER: Final = frozenset({Kind.W4A8, Kind.W4A8_FP8})
 ON_CPU: Final = frozenset({Kind.W4A8_ON_CPU, Kind.W4A8_INT})
 
@@ -47,10 +52,8 @@ def compressed_experts(
     scheme: WeightScheme,
     capability: tuple[int, int],
     rules: LayoutRules,
-    *,
-    asymmetric: bool,
 ) -> Iterator[Fault]:
-    """Yield what the release raises about experts; ``asymmetric``: they may have zero points."""
+    """Yield what the release raises about experts of any format."""
     kind = None
     if scheme.compressed is not None:
         kind = expert_kind(scheme.compressed, capability, rules.compressed_experts)
@@ -64,8 +67,6 @@ def compressed_experts(
         yield from expert_blocks(experts, scheme)
     if scheme.format is WeightFormat.FP8 and _static_beside_channels(scheme):
         yield "AssertionError", ""
-    if scheme.format is WeightFormat.PACKED:
-        yield from _packed_experts(experts, scheme, rules, asymmetric=asymmetric)
 
 
 def is_whole_rows(scheme: WeightScheme) -> bool:
@@ -88,9 +89,10 @@ def _static_beside_channels(scheme: WeightScheme) -> bool:
     return scheme.granularity is Granularity.CHANNEL and scheme.static_activations
 
 
-def _packed_experts(
-    experts: Experts, scheme: WeightScheme, rules: LayoutRules, *, asymmetric: bool
-) -> Iterator[tuple[str, str]]:
+def packed_experts(
+    experts: Experts, scheme: WeightScheme, rules: PackedExpertRules, *, asymmetric: bool
+) -> Iterator[Fault]:
+    """Yield what it raises about experts of packed integers; ``asymmetric``: they may have zero points."""
     width, hidden = experts.intermediate_size, experts.hidden_size
     if scheme.byte_activations:
         if hidden % W4A8_UNIT:
@@ -101,8 +103,24 @@ def _packed_experts(
                 f"intermediate_size_per_partition={width} must be divisible by {W4A8_UNIT}",
             )
         return
+    yield from _unselected_kernel(experts, scheme, rules)
     if not (scheme.symmetric or asymmetric):
         yield "AssertionError", "Only symmetric quantization is supported for MoE"
     group = scheme.group_size
     if group is not None and width % group and rules.expert_group_refusal:
         yield "ValueError", rules.expert_group_refusal.format(width=width, group=group)
+
+
+def _unselected_kernel(
+    experts: Experts, scheme: WeightScheme, rules: PackedExpertRules
+) -> Iterator[tuple[str, str]]:
+    """Yield what the choice of a kernel raises, which takes the config's ``group_size`` as it is.
+
+    Source: vLLM 0.27.0 to 0.29.0, CompressedTensorsWNA16MoEMethod.__init__; marlin_utils.py
+    check_moe_marlin_supports_config, which compares the size where Marlin takes the hidden size.
+    """
+    stated = None if scheme.compressed is None else scheme.compressed.weights.group_size
+    if rules.byte_experts_in_rows and scheme.bits == BYTE_BITS and stated != WHOLE_ROWS:
+        yield "AssertionError", ""
+    if rules.unsized_experts_refusal and stated is None and experts.hidden_size % MARLIN_HIDDEN == 0:
+        yield "TypeError", rules.unsized_experts_refusal

@@ -16,6 +16,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.layouts import LayoutRules
+from service.engines.rules.packed_experts import PackedExpertRules
 from service.engines.rules.quark import QuarkRules
 from service.memory.parallelism import Parallelism
 from service.memory.weights.auto_round_checks import auto_round_experts, auto_round_faults
@@ -24,9 +25,11 @@ from service.memory.weights.compressed_checks import (
     compressed_linear,
     expert_blocks,
     is_whole_rows,
+    packed_experts,
 )
+from service.memory.weights.mixed_shards import mixed_shards
 from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
-from service.memory.weights.module_bytes import AS_STORED
+from service.memory.weights.module_bytes import AS_STORED, AWQ_METHODS
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
 from service.memory.weights.parameters import (
@@ -79,13 +82,16 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
 def check_towers(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> None:
     """Refuse quantized weights of encoders that a release does not build.
 
-    Of AWQ and GPTQ the checkpoint's tensors say which modules are quantized, and tools leave encoders alone.
+    Of AWQ and GPTQ without a list the checkpoint's tensors say which modules are quantized, and tools leave
+    encoders alone.
 
     Raises:
         EngineRefusal: stage ``model``.
     """
     quantization = architecture.quantization
-    if quantization is None or not quantization.schemes or quantization.method in AS_STORED:
+    if quantization is None or not quantization.schemes:
+        return
+    if quantization.method in AS_STORED and not (quantization.ignored and quantization.method in AWQ_METHODS):
         return
     refusal = _refusal(architecture, deployment, release, towers=True)
     if refusal is not None:
@@ -120,8 +126,13 @@ def _refusal(
     loader = _Loader(
         "" if quantization is None else quantization.method,
         quantization is not None and quantization.by_modelopt,
-        Device(deployment.compute_capability, deployment.dtype or architecture.dtype),
+        Device(
+            deployment.compute_capability,
+            deployment.dtype or architecture.dtype,
+            by_list=quantization is not None and bool(quantization.ignored),
+        ),
         rules_for(release).layouts,
+        rules_for(release).packed_experts,
         rules_for(release).auto_round,
         rules_for(release).quark,
         sizes.layout.padded_marlin_experts,
@@ -141,6 +152,9 @@ def _refusal(
         unmatched = sizes.unmatched_name(module) if scheme is None else None
         if unmatched is not None:
             return _refuse("ValueError", UNMATCHED.format(layer=unmatched))
+        mixed = mixed_shards(sizes, module, loader.rules)
+        if mixed is not None:
+            return _refuse("ValueError", mixed)
         if scheme is not None and not _may_be_whole(module, deployment.shards):
             found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
     return next(chain.from_iterable(starmap(loader.faults, found.values())), None)
@@ -173,6 +187,7 @@ class _Loader:
     by_modelopt: bool
     device: Device
     rules: LayoutRules
+    packed_experts: PackedExpertRules
     auto_round: AutoRoundRules
     quark: QuarkRules
     padded_marlin_experts: bool
@@ -189,18 +204,10 @@ class _Loader:
     def _experts(self, experts: Experts, scheme: WeightScheme) -> Iterator[EngineRefusal]:
         blocks = scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK
         if self.method == "compressed-tensors":
-            asymmetric = self.rules.asymmetric_experts and (
-                self.padded_marlin_experts or self._on_marlin(experts, scheme)
-            )
-            faults = compressed_experts(
-                experts, scheme, self.device.compute_capability, self.rules, asymmetric=asymmetric
-            )
+            faults = compressed_experts(experts, scheme, self.device.compute_capability, self.rules)
             yield from starmap(_refuse, faults)
-            ordered = scheme.activation_order and scheme.format is WeightFormat.PACKED
-            if ordered and self.rules.ordered_experts_refusal and not self._on_marlin(experts, scheme):
-                yield _refuse("ValueError", self.rules.ordered_experts_refusal)
-            if is_whole_rows(scheme) and not self._on_marlin(experts, scheme):
-                yield _refuse("AssertionError", "")
+            if scheme.format is WeightFormat.PACKED:
+                yield from starmap(_refuse, self._packed_experts(experts, scheme))
         if (
             blocks
             and self.method == "fp8"
@@ -217,6 +224,15 @@ class _Loader:
             yield from starmap(_refuse, _marlin_experts(experts, scheme))
         elif scheme.format in GENERAL_FORMATS:
             yield from starmap(_refuse, self._general_experts(experts, scheme))
+
+    def _packed_experts(self, experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
+        rules, on_marlin = self.packed_experts, self._on_marlin(experts, scheme)
+        asymmetric = rules.asymmetric_experts and (self.padded_marlin_experts or on_marlin)
+        yield from packed_experts(experts, scheme, rules, asymmetric=asymmetric)
+        if scheme.activation_order and rules.ordered_experts_refusal and not on_marlin:
+            yield "ValueError", rules.ordered_experts_refusal
+        if is_whole_rows(scheme) and not on_marlin:
+            yield "AssertionError", ""
 
     def _general_experts(self, experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
         """Yield what the kernels raise that take experts of AWQ and GPTQ where Marlin does not.

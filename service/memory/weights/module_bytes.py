@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, assert_never
 
-from service.architecture.quantization import Quantization
+from service.architecture.quantization import AUTO_ROUND, Quantization
 from service.architecture.weight_schemes import (
     MXFP4_GROUP,
     Granularity,
@@ -35,8 +35,8 @@ from service.units import round_up
 HOPPER: Final = 9
 AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
-_AWQ: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
-AS_STORED: Final = _AWQ | {"auto_gptq", "gptq", "gptq_marlin"}
+AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
+AS_STORED: Final = AWQ_METHODS | {"auto_gptq", "gptq", "gptq_marlin"}
 """Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
 A list of unquantized modules decides where there is one.
@@ -126,7 +126,7 @@ class ModuleBytes:
     def _experts(self, experts: Experts) -> int:
         base = self._base_scheme()
         if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
-            return weight_only_experts(experts, base, self.element_bytes)
+            return self._weight_only(experts, base)
         scheme = self._expert_scheme(experts)
         if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
             # Source: vLLM 0.19.0 to 0.33.0, modelopt.py: no create_weights of experts registers biases.
@@ -140,7 +140,7 @@ class ModuleBytes:
             experts = self._rounded(experts, mxfp4=True, capability=self._kernels(experts, scheme))
         if scheme.format in _ON_MARLIN:
             if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
-                return weight_only_experts(experts, scheme, self.element_bytes)
+                return self._weight_only(experts, scheme)
             if scheme.format is WeightFormat.GPTQ:
                 experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
                 scheme = replace(scheme, zero_points_as_scales=self.layout.gptq_zero_points_as_scales)
@@ -152,6 +152,15 @@ class ModuleBytes:
         ):
             ordered = _with_order(scheme, repeated=True)
         return experts_bytes(experts, ordered, self.element_bytes)
+
+    def _weight_only(self, experts: Experts, scheme: WeightScheme) -> int:
+        """Return the bytes of experts that Marlin does not take.
+
+        Source: vLLM 0.19.0 to 0.23.0, gptq.py GPTQConfig.get_quant_method: symmetric whatever the checkpoint
+        is; 0.20.2, inc.py apply_gptq_quant_layer: as the checkpoint is.
+        """
+        method = "" if self.quantization is None else self.quantization.method
+        return weight_only_experts(experts, scheme, self.element_bytes, gptq_zero_points=method in AUTO_ROUND)
 
     def _base_scheme(self) -> WeightScheme | None:
         """Return GPTQ's scheme of all modules that no pattern of ``dynamic`` names, if there is one.
@@ -233,13 +242,20 @@ class ModuleBytes:
         )
 
     def unmatched_name(self, module: Module) -> str | None:
-        """Return the name of a linear layer that is refused: no group is for it, and no list leaves it."""
+        """Return the name of a module that is refused: no group is for it, and no list leaves it.
+
+        Of experts the first projection of the first is looked up.
+        """
         method = None if self.quantization is None else self.quantization.method
         if method != COMPRESSED_TENSORS or not self.layout.names_every_layer or not self._groups:
             return None
-        if not isinstance(module, Linear) or not module.quantizable or self.spelling.leaves(module.name):
+        if isinstance(module, Experts):
+            prefixes, names = _named(self.spelling, module.name, EXPERT_PROJECTIONS)
+            names = names[1:2]
+        elif isinstance(module, Linear) and module.quantizable and not self.spelling.leaves(module.name):
+            prefixes, names = self._names(module.name, module.parts)
+        else:
             return None
-        prefixes, names = self._names(module.name, module.parts)
         if any(self._ignored(each, prefixes) for each in names):
             return None
         named = (
@@ -249,6 +265,27 @@ class ModuleBytes:
         if any(named):
             return None
         return names[0] if prefixes == PREFIXES else prefixes[0] + names[0]
+
+    def shards_of(self, linear: Linear) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+        """Return the prefixes a fused module may have, its name after them, and those of its projections."""
+        parts = linear.parts if self.maps_parts else ()
+        prefixes, names = _named(self.spelling, linear.name, parts)
+        _, parts = spelled(self.spelling, linear.name, parts)
+        parent = names[0].rpartition(".")[0]
+        return prefixes, names[0], tuple(f"{parent}.{part}" for part in parts)
+
+    def ignores(self, name: str, prefixes: tuple[str, ...]) -> bool:
+        """Return whether a list leaves a module of some name unquantized."""
+        return self._ignored(name, prefixes)
+
+    def group_scheme(self, name: str, prefixes: tuple[str, ...]) -> WeightScheme | None:
+        """Return the scheme of the group that a name belongs to, whatever a list leaves."""
+        found = (scheme for targets, scheme in self._groups if targets is None or targets.has(name, prefixes))
+        return next(found, None)
+
+    def names_whole(self, name: str, prefixes: tuple[str, ...]) -> bool:
+        """Return whether a group names a module itself, and not by a pattern."""
+        return any(targets is not None and targets.lists(name, prefixes) for targets, _ in self._groups)
 
     def _names(self, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the prefixes that a module may have, the engine's first, and its names after them."""
@@ -266,9 +303,16 @@ class ModuleBytes:
         if any(self._ignored(each, prefixes) for each in names):
             return None
         for targets, scheme in self._groups:
-            if targets is None or any(targets.has(each, prefixes) for each in names):
+            if targets is None or self._is_named(targets, names, prefixes):
                 return scheme if scheme is not None and self._builds(scheme) else None
         return None
+
+    def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
+        if any(targets.has(each, prefixes) for each in names):
+            return True
+        method = "" if self.quantization is None else self.quantization.method
+        by_ends = method in AUTO_ROUND and self.layout.exceptions_by_ends
+        return by_ends and targets.end(names[0], prefixes)
 
     @cached_property
     def _ignored(self) -> Callable[[str, tuple[str, ...]], bool]:
@@ -301,7 +345,7 @@ def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], boo
     ModelOptQuantConfigBase.is_layer_excluded; 0.24.0, is_layer_skipped_bnb.
     """
     ignored = module_names(quantization.ignored)
-    if quantization.method in _AWQ or quantization.by_modelopt:
+    if quantization.method in AWQ_METHODS or quantization.by_modelopt:
         return lambda name, prefixes: ignored.has(name, prefixes) or ignored.occurs_in(name, prefixes)
     if quantization.method == "bitsandbytes":
         return lambda name, _: name in ignored or ignored.within(name)

@@ -101,9 +101,21 @@ class ModuleNames:
         """Whether a name matches after one of some prefixes: expressions after the first, its own."""
         return _is_among(self, name, prefixes)
 
+    def lists(self, name: str, prefixes: tuple[str, ...] = PREFIXES) -> bool:
+        """Whether an entry without operators is the name, after one of some prefixes."""
+        return self._is_listed(_prefixed(name, prefixes))
+
+    def _is_listed(self, written: tuple[str, ...]) -> bool:
+        return not all(names.texts.isdisjoint(written) for names in self.names)
+
+    def end(self, name: str, prefixes: tuple[str, ...] = PREFIXES) -> bool:
+        """Whether an entry without operators is the last parts of the engine's name of a module."""
+        parts = (name if prefixes == PREFIXES else prefixes[0] + name).split(".")
+        return self._is_listed(tuple(".".join(parts[begin:]) for begin in range(1, len(parts))))
+
     def _matched(self, name: str, prefixes: tuple[str, ...]) -> bool:
         written = _prefixed(name, prefixes)
-        if not all(names.texts.isdisjoint(written) for names in self.names):
+        if self._is_listed(written):
             return True
         inside = name if prefixes == PREFIXES else prefixes[0] + name
         if _begins(self.beginnings, name, prefixes) or any(each.occur_in(inside) for each in self.parts):

@@ -235,13 +235,15 @@ def _after_layers(
         return
     shards = Shards() if deployment.whole_encoders else deployment.shards
     quantization = architecture.quantization
-    compressed = quantization is not None and quantization.method == COMPRESSED_TENSORS
+    method = "" if quantization is None else quantization.method
+    compressed = method == COMPRESSED_TENSORS
     for tower in built_towers(architecture, layout.towers, deployment.media):
         yield from tower_modules(
             tower,
             shards,
             sharded_positions=layout.stages.sharded_positions,
-            quantizable=layout.towers.quantizes(architecture.class_name, compressed_tensors=compressed),
+            quantizable=layout.towers.quantizes(architecture.class_name, compressed_tensors=compressed)
+            and (tower.quantizable or method in tower.quantized_by),
         )
 
 

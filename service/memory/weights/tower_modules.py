@@ -43,9 +43,8 @@ def tower_modules(
     """Yield the modules of one tower.
 
     ``sharded_positions``: learned positions are split over the ranks; ``quantizable``: the release's class
-    passes the checkpoint's quantization to its towers.
+    passes the checkpoint's quantization to this tower.
     """
-    quantizable = quantizable and tower.quantizable
     if tower.heads > 1 and tower.heads % shards.tensor_parallel_size:
         shards = Shards()
     for index in range(tower.depth):

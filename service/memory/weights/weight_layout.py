@@ -62,6 +62,8 @@ class QuantizedLayout:
     """A linear layer that no group of compressed-tensors is for, and no list leaves, is refused."""
     checkpoint_names: bool
     """Lists of compressed-tensors name the projections of experts as the model's checkpoints do."""
+    exceptions_by_ends: bool
+    """AutoRound's ``extra_config`` names modules by the last parts of their names too."""
     quantized_output: bool
     """An output embedding that ModelOpt does not exclude is quantized."""
     activation_order_indices: bool

@@ -1,0 +1,17 @@
+"""Which classes cannot tie their output to the embedding, and which cannot but tie it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TiedOutputRules:
+    """Which classes cannot tie their output to the embedding, and which cannot but tie it."""
+
+    tied_classes: frozenset[str]
+    """Classes that refuse a config whose output is not tied to the embedding."""
+    modelopt_untied_classes: frozenset[str]
+    """Classes whose output cannot share the embedding of a ModelOpt checkpoint."""
+    pipeline_untied: Mapping[str, str]
+    """Classes that fail on a tied output in pipeline stages, of which another holds the embedding, and what
+    they raise."""

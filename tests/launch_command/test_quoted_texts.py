@@ -1,0 +1,123 @@
+"""Starts in what people write about them: the forms are those of public threads, the values are ours."""
+
+from typing import Any
+
+import pytest
+
+from service.launch_command.command_reading import CommandReading, read_command
+from service.launch_command.launch import UnreadableCommand
+
+SERVICE = """
+  embeddings:
+    image: vllm/vllm-openai:v0.19.0
+    command:
+      - "--model"
+      - "org/m"
+      - "--tensor-parallel-size"
+      - "2"
+    restart: always
+"""
+DOCKER = "docker run --gpus all vllm/vllm-openai:v0.19.0 --model org/m -tp 2"
+
+
+def facts(reading: CommandReading) -> tuple[Any, ...]:
+    launch = reading.launch
+    tensor = launch.flag("tensor_parallel_size")
+    return launch.model, launch.release.version, tensor and tensor.value, launch.line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"This worked, it's here:\n\ncommand: `{DOCKER}`\n\nThanks!", 3),
+        (f"It doesn't start with `{DOCKER}` and I don't know why", 1),
+        (
+            "It is like:\n`docker run vllm/vllm-openai:v0.19.0 \\\n  --model org/m \\\n  -tp 2\n`\nIt's so.",
+            2,
+        ),
+        (f"```text\n1. It's the first\n\n`sudo {DOCKER}\n\n2. `Error code: 400", 4),
+        (f"This one works:\n\n```{DOCKER}```\n\nThat doesn't", 3),
+        (f"My file, it's this:\n```docker-compose{SERVICE}```\nHere it's all of it", 6),
+        (f"> it's this:\n>\n> ```\n> {DOCKER}\n> ```\n", 4),
+        (
+            (
+                "```diff\n-vllm serve org/n\n+docker run vllm/vllm-openai:v0.19.0 \\\n+  --model org/m \\\n"
+                "+  -tp 2\n+```\n+* It's it."
+            ),
+            3,
+        ),
+    ],
+)
+def test_code_in_a_persons_words_is_read(text: str, line: int) -> None:
+    assert facts(read_command(text)) == ("org/m", "0.19.0", 2, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It's `vllm` that I'd like to use",
+        "> it's about `docker run hello-world`",
+        "```\nvllm --version\n```\nit's old",
+    ],
+)
+def test_words_about_the_engine_are_no_start(text: str) -> None:
+    with pytest.raises(UnreadableCommand):
+        read_command(text)
+
+
+@pytest.mark.parametrize(
+    ("around", "version"),
+    [
+        (
+            "{}\n(APIServer pid=7) INFO 11-18 14:16:17 [api_server.py:1839] vLLM API server version 0.11.0",
+            "0.11.0",
+        ),
+        ("{}\nINFO 01-02 [core.py:58] Initializing a V1 LLM engine (v0.11.2) with config: x", "0.11.2"),
+        ("vllm==0.19.1\n\n{}", "0.19.1"),
+        ("- vLLM 0.18.0\n- CUDA 13.0\n\n{}", "0.18.0"),
+        ("vLLM Version                 : 0.20.2\n{}", "0.20.2"),
+        # Not in a line of its own, or not one release.
+        ("It works since vLLM 0.12.0 or so.\n{}", None),
+        ("vLLM 0.18.0\nvllm==0.19.1\n{}", None),
+    ],
+)
+def test_the_release_that_the_lines_around_say_is_taken(around: str, version: str | None) -> None:
+    assert read_command(around.format("vllm serve org/m")).launch.release.version == version
+    image = read_command(around.format("docker run vllm/vllm-openai:v0.14.0 --model org/m"))
+    assert image.launch.release.version == "0.14.0"
+
+
+def test_a_model_in_a_folder_is_no_program() -> None:
+    text = "services:\n  s:\n    image: me/vllm-openai:x\n    command: [{}, --max-num-seqs, '12']\n"
+    assert read_command(text.format("/models/m")).launch.model == "/models/m"
+    with pytest.raises(UnreadableCommand):
+        read_command(text.format("/opt/start.sh"))
+
+
+def test_a_command_of_one_word_is_named() -> None:
+    """kubernetes.io, Define a Command and Arguments: no shell splits a command."""
+    text = """
+apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - image: vllm/vllm-openai:v0.19.0
+    command: ["python3 -m vllm.entrypoints.openai.api_server --model org/m -tp 2"]
+"""
+    found = read_command(text)
+    assert facts(found)[:3] == ("org/m", "0.19.0", 2)
+    assert any("one word with spaces" in note for note in found.notes)
+
+
+def test_a_number_of_ranks_that_is_not_given_leaves_no_gpu_idle() -> None:
+    text = """
+services:
+  vllm:
+    image: vllm/vllm-openai:v0.19.0
+    command: --model org/m --tensor-parallel-size ${TP} --served-model-name ${SERVED_TP}
+    environment: [CUDA_VISIBLE_DEVICES=0,1]
+"""
+    found = read_command(text)
+    assert not any("gives the start" in note for note in found.notes)
+    missing = {flag.name: flag.missing for flag in found.launch.flags if flag.missing}
+    assert missing == {"tensor_parallel_size": ("TP",), "served_model_name": ("SERVED_TP",)}
