@@ -174,6 +174,7 @@ class _Start:
             turboquant_layers=inputs.turboquant_layers.intersection(layers),
             encoded_tokens=inputs.max_num_batched_tokens
             * (encodes and bool(towers) and not inputs.language_model_only),
+            batch_tokens=inputs.max_num_batched_tokens,
             compute_capability=inputs.compute_capability,
         )
         resident = resident_weights(self.architecture, self.constants.resident, layout, parameters, stage)
