@@ -234,7 +234,9 @@ def test_published_builds_lack_some_gpus(version: str, gpu: str, built: bool) ->
 @pytest.mark.parametrize("capability", ["5.2", "6.1"])
 def test_published_builds_lack_what_is_older_than_volta(version: str, capability: str) -> None:
     """The images say CUDA Archs 7.0 and later (vllm-project/vllm#32732); later ones begin at Turing."""
-    own = replace(find_gpu("v100-sxm2-32gb"), id="own", compute_capability=ComputeCapability.parse(capability))
+    own = replace(
+        find_gpu("v100-sxm2-32gb"), id="own", compute_capability=ComputeCapability.parse(capability)
+    )
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=4096, kv_cache_memory_bytes=2 << 30)
     request = PlanRequest(find_model("Qwen/Qwen3-0.6B").model, (own,), EngineChoice.of(version), flags)
     candidate = plan(request).plans[0].recommended

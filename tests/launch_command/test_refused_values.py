@@ -146,3 +146,22 @@ def test_a_secret_in_a_refused_value_is_not_shown() -> None:
 @pytest.mark.parametrize("release", ["0.30.0", "0.12.0", "0.10.2"])
 def test_a_slow_tokenizer_is_taken_before_it_was_removed(release: str) -> None:
     assert faults("--tokenizer-mode slow", release) == ()
+
+
+@pytest.mark.parametrize(
+    ("flag", "release", "words"),
+    [
+        # vLLM 0.9.2, engine/arg_utils.py: --enable-reasoning is deprecated, --reasoning-parser is enough.
+        (
+            "--enable-reasoning",
+            "0.33.0",
+            "no argument --enable-reasoning: --reasoning-parser alone turns it on",
+        ),
+        ("--worker_use_ray", "0.33.0", "pass --distributed-executor-backend ray"),
+        ("--swap-space 4", "0.33.0", "0.18.0 removed it; leave it out"),
+    ],
+)
+def test_what_stands_in_place_of_a_removed_argument_is_said(flag: str, release: str, words: str) -> None:
+    (unknown,) = read_command(f"vllm serve org/m {flag}", release).unknown
+    assert words in str(unknown)
+    assert unknown.nearest == ()
