@@ -315,7 +315,7 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 def _is_own(failure: Failure) -> bool:
     """Whether a failure is the program's own exception, and not only the end of a process."""
     if failure.cause is None:
-        return bool(failure.type)
+        return bool(failure.type) or not failure.follows
     return not (failure.follows or failure.cause.name in ENDED)
 
 

@@ -139,8 +139,19 @@ def test_a_check_of_c_is_the_program_s_own_message() -> None:
         "top_k.\n"
     )
 
-    assert found.line == 2
+    assert (found.cause, found.line) == (None, 2)
     assert "(1 vs. 6)" in found.message
+
+
+def test_a_limit_of_images_that_a_release_refuses_is_not_only_a_flag_too_many() -> None:
+    """vLLM 0.9.2, config.py ModelConfig; the form of zai-org/GLM-V#9."""
+    found = _ending(
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "  Value error, `limit_mm_per_prompt` is only supported for multimodal models. [type=value_error]\n"
+    )
+
+    assert found.cause == "settings_refused"
+    assert "newer release" in found.remedy
 
 
 @pytest.mark.parametrize(
