@@ -165,3 +165,20 @@ def test_what_stands_in_place_of_a_removed_argument_is_said(flag: str, release: 
     (unknown,) = read_command(f"vllm serve org/m {flag}", release).unknown
     assert words in str(unknown)
     assert unknown.nearest == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "meant"),
+    [
+        ("--enable-chunked-prefill False", "write --no-enable-chunked-prefill"),
+        ("--enforce_eager true", "write --enforce-eager"),
+        ("--no-enable-prefix-caching True", "write --no-enable-prefix-caching"),
+        ("--no-enable-prefix-caching false", "write --enable-prefix-caching"),
+    ],
+)
+def test_a_switch_with_a_truth_value_says_what_to_write(flags: str, meant: str) -> None:
+    """argparse.BooleanOptionalAction takes no value: the word belongs to no option."""
+    found = read_command(f"docker run vllm/vllm-openai:v0.19.0 --model org/m {flags} --port 8000")
+    (fault,) = found.faults
+    assert fault.endswith(meant)
+    assert found.launch.model == "org/m"
