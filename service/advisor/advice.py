@@ -16,6 +16,7 @@ class Step(StrEnum):
     SHORTER_LENGTH = "shorter_length"
     FP8_CACHE = "fp8_cache"
     QUANTIZED_WEIGHTS_ON_ONE = "quantized_weights_on_one"
+    QUANTIZED_WEIGHTS_WITHOUT_NVLINK = "quantized_weights_without_nvlink"
     LITTLE_ROOM = "little_room"
     FEWER_SEQUENCES_ON_SEVERAL = "fewer_sequences_on_several"
     FP8_CACHE_ON_SEVERAL = "fp8_cache_on_several"

@@ -15,7 +15,7 @@ from service.engine_config.expert_checks import spare_experts
 from service.engine_config.offload_checks import fetches
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
-from service.memory.budget_estimator import BudgetInputs
+from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.memory.calibration import Circumstances
 from service.memory.device import device_total

@@ -11,6 +11,7 @@ from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempt import FixAttempt
 from service.advisor.fixes import started_with, surest
 from service.advisor.four_bit_checkpoint import four_bit_model
+from service.advisor.longer_starts import LEAST_PERCENT
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
 from service.advisor.service_level import Service, service_of
@@ -25,19 +26,23 @@ SIZES: Final = (1, 2, 4)
 def on_fewest_gpus(request: PlanRequest, best: Candidate, steps: EngineSteps, gpu: GpuType) -> str:
     """Return what the fewest GPUs are sure to do with quantized weights; nothing where that is not known.
 
-    It serves the workload, and has a context that one GPU should keep.
+    It serves the workload, and has a context that one GPU should keep. On as many GPUs as the recommended
+    start has, it is named where it has a longer context than that was shortened to.
     """
     asked = request.serve
     searches = request.search and asked.tensor_parallel_size is None and asked.quantization is None
     if not searches or request.is_survey or not request.model.architecture.stores_16_bits:
         return ""
+    shortened = asked.max_model_len is None and best.flags.max_model_len is not None
     for size in SIZES:
-        if size * asked.pipeline_parallel_size * asked.data_parallel_size >= best.gpus:
+        gpus = size * asked.pipeline_parallel_size * asked.data_parallel_size
+        if gpus > best.gpus or (gpus == best.gpus and not shortened):
             return ""
+        least = length_of(best) * LEAST_PERCENT // 100 if gpus == best.gpus else 0
         flags = replace(asked, tensor_parallel_size=size, kv_cache_dtype=asked.kv_cache_dtype or "auto")
         for attempt in _attempts(request, FixAttempt("", flags, steps.rules), steps, gpu):
             start = started_with(request, attempt, gpu, steps)
-            if start is not None and _is_enough(start, best, request):
+            if start is not None and length_of(start) >= least and _is_enough(start, best, request):
                 return _words(attempt, start, size)
     return ""
 

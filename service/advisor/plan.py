@@ -154,13 +154,13 @@ def _with(
     best = _recommended(request, candidates[0])
     if best is None:
         return why
+    fewest = on_fewest_gpus(request, best, steps, gpu)
     more = (
         sure_starts(request, best, candidates, steps, gpu),
         *longer_starts(request, best, steps, gpu),
         shared_tokens(request, best, steps, gpu),
-        on_fewest_gpus(request, best, steps, gpu),
     )
-    return (*why, *filter(None, more))
+    return tuple(filter(None, (*why[:1], fewest, *why[1:], *more)))
 
 
 def _as_written(request: PlanRequest, candidate: Candidate) -> Candidate:

@@ -49,7 +49,8 @@ from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.capacity import CacheSizing, lay_out
 from service.kv_cache.startup_check import Taken, stored_requests
-from service.memory.budget_estimator import BudgetInputs, estimate_budget, on_device
+from service.memory.budget_estimator import estimate_budget, on_device
+from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total
 from service.memory.profile_run import reads_length

@@ -68,6 +68,7 @@ def _more(
     if best.verdict is Verdict.UNCERTAIN:
         yield "Whether it starts is uncertain."
     yield from (
+        *_exchange(candidates, best, asked, count),
         *_replicas(best, count),
         *_quantized(candidates, best, request),
         *filter(None, ("" if best.caches_nothing else pooling_sentence(best),)),
@@ -250,6 +251,22 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
             f"{_gpus(other)} would hold only {held} requests of {other.kv_cache.max_model_len:,} tokens, "
             f"with {_cache(other)}."
         )
+
+
+def _exchange(
+    candidates: Iterable[Candidate], best: Candidate, asked: Asked, count: int | None
+) -> Iterator[str]:
+    """Say that ranks exchange at every layer, where that counts against GPUs of a type without NVLink."""
+    if asked.nvlink or count is not None or asked.specified.tensor_parallel_size is not None:
+        return
+    gpus = best.tensor_parallel_size
+    if best.flags.quantization != asked.specified.quantization:
+        plain = (each for each in candidates if each.flags.quantization == asked.specified.quantization)
+        gpus = min((each.gpus for each in plain if each.may_serve), default=0)
+    if 1 < gpus <= asked.node:
+        own = gpus == best.tensor_parallel_size
+        ranks = f"Its {gpus} ranks" if own else f"16-bit weights would take {gpus} ranks, which"
+        yield f"{ranks} exchange at every layer, and GPUs of this type are not known to have NVLink."
 
 
 def _replicas(best: Candidate, count: int | None) -> Iterator[str]:

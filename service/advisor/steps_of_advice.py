@@ -154,8 +154,9 @@ def _quantized(candidate: Candidate, asked: Asked) -> Step:
     """Return the step of a candidate with weights that the engine quantizes while it loads them."""
     if length_of(candidate) < min(LIMITS.tokens, asked.full_length):
         return Step.ANY_LENGTH
-    alone = asked.is_single(candidate.gpus) and not asked.nvlink
-    return Step.QUANTIZED_WEIGHTS_ON_ONE if alone else Step.QUANTIZED_WEIGHTS
+    if asked.nvlink or asked.has_more or candidate.gpus > asked.node:
+        return Step.QUANTIZED_WEIGHTS
+    return Step.QUANTIZED_WEIGHTS_ON_ONE if candidate.gpus == 1 else Step.QUANTIZED_WEIGHTS_WITHOUT_NVLINK
 
 
 def _whole(candidate: Candidate, asked: Asked) -> Step:

@@ -227,7 +227,11 @@ def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iter
     specified = field.specified
     if specified.quantization is not None or not field.request.model.architecture.stores_16_bits:
         return
-    able = [each for each in found if each.may_serve and group_of(each, asked) <= IN_ONE_NODE]
+    # Without NVLink ranks are spared before a step that takes more of them for the weights' sake.
+    last = (
+        IN_ONE_NODE if asked.nvlink or asked.has_more else STEPS[Step.QUANTIZED_WEIGHTS_WITHOUT_NVLINK].group
+    )
+    able = [each for each in found if each.may_serve and group_of(each, asked) <= last]
     fewest = min((each.gpus for each in able), default=None)
     if fewest is not None and all(map(is_short_of_memory, able)):
         fewest += 1  # on as many GPUs: those may start, and weights of 8 bits may be sure to

@@ -82,7 +82,7 @@ async def _of_reading(
 ) -> SharedStart:
     base = PlanBody(engine=EngineInput(version=body.version), search=False)
     try:
-        filled = with_reading(base, reading)
+        filled = with_reading(base, reading, services.snapshot)
         request = await plan_request(_on_gpu(filled, body), services)
     except InputFault as fault:
         raise fault.moved(lambda _: POINTER) from fault.cause

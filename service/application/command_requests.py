@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest, LocalModel, RefusedCommand
+from service.application.local_models import local_model
 from service.application.schemas.gpu_choice import CountedGpu
 from service.application.schemas.plan_body import PlanBody
 from service.application.schemas.serve import ServeInput
@@ -15,6 +16,7 @@ from service.engine_config.parallel_checks import count_refusal
 from service.engines.releases import UnknownRelease, resolve_release
 from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu
 from service.gpus.gpu_count import MOST
+from service.hub.snapshot import BundledSnapshot
 from service.launch_command.command_reading import CommandReading, read_command
 from service.launch_command.launch import UnreadableCommand
 from service.nearest_names import quoted
@@ -31,7 +33,7 @@ _CACHED: Final = re.compile(r"models--([A-Za-z0-9_.-]+?)--([A-Za-z0-9_.-]+?)(?:/
 _FOLDER: Final = re.compile(r"[/.~]|[A-Za-z]:[\\/]|s3://|gs://|pvc://|oci://|file://")
 
 
-def without_command(body: PlanBody) -> tuple[PlanBody, CommandReading | None]:
+def without_command(body: PlanBody, at_hand: BundledSnapshot) -> tuple[PlanBody, CommandReading | None]:
     """Return a body whose fields hold what a command says, and the command as it was read.
 
     What a field beside the command says wins over the command.
@@ -51,10 +53,10 @@ def without_command(body: PlanBody) -> tuple[PlanBody, CommandReading | None]:
             resolve_release(reading.launch.release.version)
     except (UnreadableCommand, UnknownRelease) as error:
         raise InputFault(POINTER, error) from error
-    return with_reading(body, reading), reading
+    return with_reading(body, reading, at_hand), reading
 
 
-def with_reading(body: PlanBody, reading: CommandReading) -> PlanBody:
+def with_reading(body: PlanBody, reading: CommandReading, at_hand: BundledSnapshot) -> PlanBody:
     """Return a body whose fields hold what a command says that was read.
 
     Raises:
@@ -66,7 +68,7 @@ def with_reading(body: PlanBody, reading: CommandReading) -> PlanBody:
         raise RefusedCommand(reading)
     changed: dict[str, Any] = {"command": None, "serve": _serve(body, reading)}
     if body.model is None and body.config is None:
-        changed["model"] = _model(reading)
+        changed["model"] = _model(reading, at_hand)
     elif body.model is None:
         changed["model"] = reading.launch.model
     revision = reading.launch.flag("revision")
@@ -150,7 +152,7 @@ def _flag(place: tuple[int | str, ...]) -> str:
     return ".".join((f"--{head.replace('_', '-')}", *keys[:1]))
 
 
-def _model(reading: CommandReading) -> str:
+def _model(reading: CommandReading, at_hand: BundledSnapshot) -> str:
     model = reading.launch.model
     if model is None:
         unresolved = reading.launch.unresolved
@@ -164,5 +166,5 @@ def _model(reading: CommandReading) -> str:
     if cached is not None:
         return f"{cached[1]}/{cached[2]}"
     if _FOLDER.match(model):
-        raise InputFault(POINTER, LocalModel(model))
+        raise InputFault(POINTER, LocalModel(model, local_model(model, None, at_hand)))
     return model

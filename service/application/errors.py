@@ -189,9 +189,14 @@ class RefusedCommand(ValueError):
 
 
 class LocalModel(ValueError):
-    """A command serves a folder or a GGUF file that is not here."""
+    """A command serves a folder or a GGUF file that is not here.
 
-    def __init__(self, path: str) -> None:
+    Attributes:
+        nearest: the model at hand whose name the folder has.
+    """
+
+    def __init__(self, path: str, same: str | None = None) -> None:
+        self.nearest = (same,) if same is not None else ()
         if path.lower().endswith(".gguf"):
             super().__init__(
                 f"the command serves {quoted(path)}, a GGUF file that is not here; where it is, `dryserve "
@@ -200,9 +205,11 @@ class LocalModel(ValueError):
                 "`--` on the command line)"
             )
             return
+        such = f", such as {same}," if same else ""
         super().__init__(
-            f"the command serves {quoted(path)}, a folder that is not here; name its model on the Hub in "
-            "`model` (before `--` on the command line), or send its config.json in `config` (`--config FILE`)"
+            f"the command serves {quoted(path)}, a folder that is not here; name its model on the Hub{such} "
+            "in `model` (before `--` on the command line), or send its config.json in `config` "
+            "(`--config FILE`)"
         )
 
 

@@ -75,7 +75,7 @@ async def plan_request(body: PlanBody, services: PlanServices) -> PlanRequest:
     without, command = body, None
     if body.command is not None:
         # A long document takes some tenths of a second.
-        without, command = await run_cpu_bound(lambda: without_command(body))
+        without, command = await run_cpu_bound(lambda: without_command(body, services.snapshot))
         if command is not None:
             without, command = with_gpu_of_command(without, command, services.gpus)
     try:

@@ -6,6 +6,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import Granularity, WeightFormat
 from service.engine_config.engine_config import EngineConfig
+from service.gpus.capability import ComputeCapability
 
 DEEP_GEMM_BLOCK: Final = (128, 128)
 """Rows and columns per scale that DeepGEMM's kernels read (``get_mk_alignment_for_contiguous_layout``)."""
@@ -22,11 +23,13 @@ def unbuilt(architecture: ModelArchitecture, engine_config: EngineConfig) -> tup
 
 
 def _no_kernels(engine_config: EngineConfig) -> tuple[str, ...]:
-    if str(engine_config.compute_capability) not in engine_config.rules.kernels.unbuilt_capabilities:
+    rules, capability = engine_config.rules.kernels, engine_config.compute_capability
+    least = ComputeCapability.parse(rules.least_built_capability)
+    if capability >= least and str(capability) not in rules.unbuilt_capabilities:
         return ()
     words = (
         f"The published builds of vLLM {engine_config.release} hold no kernels for compute capability "
-        f"{engine_config.compute_capability} (CUDA error: no kernel image is available for execution on the "
+        f"{capability} (CUDA error: no kernel image is available for execution on the "
         "device). It can start in a build that you compile for them, and the figures are of such a build."
     )
     return (words,)

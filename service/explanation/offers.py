@@ -178,7 +178,7 @@ def _unknown_flag(log: StartupLog, message: str) -> Iterator[str]:
     except UnknownArgument as error:
         removed = error.since is None or (error.until is not None and table.release >= error.until)
         instead = successor_of(found[1]) if removed else ""
-        if instead:
+        if instead and error.since is None:
             yield f"{found[1]}: {instead}"
         if error.since is not None:
             doubt = "" if named else " (the text names no release)"

@@ -19,6 +19,7 @@ from service.engines.arguments.arguments import (
     releases_with,
 )
 from service.engines.arguments.effects import effect_of
+from service.launch_command.converted_values import NAMES, converted, human_int
 from service.launch_command.json_values import refused_form, refused_json
 from service.launch_command.launch import Value, Word, WrittenFlag
 from service.launch_command.programs import MISSING
@@ -32,15 +33,12 @@ SECRET: Final = re.compile(
 MAX_MERGED: Final = 256
 """Keys that ``--name.key`` may have together."""
 _NEGATIVE: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
-_HUMAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgGtT])")
-_HUMAN_IN_JSON: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\b[0-9]{1,15}(?:\.[0-9]{1,9})?[kKmMgGtT]\b')
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
-_POWERS: Final = {letter: power for power, letter in enumerate("kmgt", 1)}
 _PLACEHOLDER: Final = re.compile(r"<[A-Za-z][A-Za-z0-9_ ./:|-]{0,60}>|\$\{?[A-Z][A-Z0-9_]{0,60}\}?")
 _MORE: Final = frozenset({"...", "\u2026", "[...]", "[options]", "[OPTIONS]"})
 """Words that stand for more than what is written."""
 _LEVEL: Final = re.compile(r"-O=?([^.=].{0,20})")
 _LEVELS: Final = frozenset("0123")
+_TRUTHS: Final = {"true": True, "false": False}
 
 
 @dataclass(slots=True)
@@ -124,7 +122,10 @@ def _option(
         return len(foreign)
     argument = known.argument
     values: Sequence[Word] = [replace(word, text=value)] if joined else ()
-    if not joined and (known.key or argument.kind not in {ArgumentKind.SWITCH, ArgumentKind.BOOL}):
+    is_switch = argument.kind in {ArgumentKind.SWITCH, ArgumentKind.BOOL} and not known.key
+    if is_switch and not joined and following and following[0].text.lower() in _TRUTHS:
+        values = following[:1]
+    if not joined and not is_switch:
         many = argument.kind is ArgumentKind.LIST and not known.key
         values = _values_of(following, many=many)
     flag = WrittenFlag(
@@ -194,7 +195,7 @@ def _keep(found: ReadOptions, flag: WrittenFlag, known: FoundArgument, values: S
     value: Value
     if kind in {ArgumentKind.SWITCH, ArgumentKind.BOOL}:
         if values:
-            found.faults.append(f"{flag.spelling} takes no value; the engine's parser refuses one")
+            found.faults.append(_no_value(flag, known, values[0].text))
         value = not known.negated
     elif not values:
         if known.argument.takes_value:
@@ -213,6 +214,18 @@ def _keep(found: ReadOptions, flag: WrittenFlag, known: FoundArgument, values: S
             value = [*(before.value if before and isinstance(before.value, list) else ()), value]
     found.flags.pop(flag.name, None)
     found.flags[flag.name] = replace(flag, value=_without_secret(flag.name, value))
+
+
+def _no_value(flag: WrittenFlag, known: FoundArgument, given: str) -> str:
+    """Say that a switch takes no value, and what to write for one that is given."""
+    says = _TRUTHS.get(given.lower())
+    words = f"{flag.spelling} takes no value; the engine's parser refuses one"
+    if says is None:
+        return words
+    plain = f"--{known.argument.name.replace('_', '-')}"
+    negative = f"--no-{plain[2:]}" if known.argument.kind is ArgumentKind.BOOL else None
+    meant = plain if says is not known.negated else negative
+    return f"{words}: write {meant}" if meant else f"{words}: leave it out"
 
 
 def _items(text: str) -> list[str]:
@@ -271,73 +284,14 @@ def _read(
     if argument.folded:
         text = text.lower().replace("-", "_")
     try:
-        value = _converted(text.strip(), kind)
+        value = converted(text.strip(), kind)
     except (ValueError, RecursionError):
         is_json = kind in {ArgumentKind.JSON, ArgumentKind.JSON_OR_STR}
-        words = f"{flag.spelling}: the value is no {_NAMES.get(kind, 'value of this flag')}"
+        words = f"{flag.spelling}: the value is no {NAMES.get(kind, 'value of this flag')}"
         found.faults.append(refused_json(flag.spelling, text) if is_json else words)
         return text
     found.faults += filter(None, (refused_form(argument, flag.spelling, value),))
     return value
-
-
-_NAMES: Final[dict[ArgumentKind | None, str]] = {
-    ArgumentKind.INT: "whole number",
-    ArgumentKind.HUMAN_INT: "whole number, such as 32768 or 32k",
-    ArgumentKind.HUMAN_INT_OR_AUTO: "whole number, such as 32768 or 32k, or auto",
-    ArgumentKind.FLOAT: "number",
-}
-
-
-def _converted(text: str, kind: ArgumentKind | None) -> Value:  # noqa: PLR0911 - one for each kind
-    match kind:
-        case ArgumentKind.INT:
-            return _whole(text)
-        case ArgumentKind.HUMAN_INT:
-            return _human(text)
-        case ArgumentKind.HUMAN_INT_OR_AUTO:
-            return -1 if text.lower() == "auto" else _human(text)
-        case ArgumentKind.FLOAT:
-            return float(text)
-        case ArgumentKind.JSON:
-            return json.loads(_HUMAN_IN_JSON.sub(_expanded, text))
-        case ArgumentKind.JSON_OR_STR:
-            return json.loads(text) if text[:1] in {"{", "["} else text
-        case _:
-            return text
-
-
-def _whole(text: str) -> int:
-    if not _WHOLE.fullmatch(text):
-        raise ValueError(text)
-    return int(text)
-
-
-def _human(text: str) -> int:
-    number = human_int(text)
-    if number is None:
-        raise ValueError(text)
-    return number
-
-
-def human_int(text: str) -> int | None:
-    """Return a whole number: ``32k`` is 32,000 and ``32K`` 32,768, which takes no fraction.
-
-    Source: vLLM 0.28.0, utils/argparse_utils.py human_readable_int.
-    """
-    human = _HUMAN.fullmatch(text)
-    if human is None:
-        return int(text) if _WHOLE.fullmatch(text) else None
-    power = _POWERS[human[2].lower()]
-    if human[2].islower():
-        return int(float(human[1]) * 1000**power)
-    return int(human[1]) * 1024**power if human[1].isdecimal() else None
-
-
-def _expanded(found: re.Match[str]) -> str:
-    """Return a number in JSON that is written with a letter, such as 80m, without it; texts stay."""
-    number = None if found[0].startswith('"') else human_int(found[0])
-    return found[0] if number is None else str(number)
 
 
 def _setting(found: ReadOptions, name: str, value: Value, table: ArgumentTable) -> None:

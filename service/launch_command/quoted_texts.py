@@ -6,7 +6,7 @@ from typing import Final
 
 MOST_QUOTED: Final = 16
 """Pieces of one text that are read."""
-_FENCE: Final = re.compile(r"[+ \t]*(?:```|~~~)")
+_FENCE: Final = re.compile(r"[+ \t]*(?:```|~~~|(?:\"\"\"|''')[ \t]*$)")
 _STARTS: Final = re.compile(r"\bvllm\b|\b(?:docker|podman|nerdctl)\b", re.IGNORECASE)
 _SPAN: Final = re.compile(r"(`{1,3})([^`]{8,8192})(?:\1|\Z)")
 _REPLY: Final = re.compile(r"[ \t]*> ?")
@@ -20,6 +20,8 @@ def quoted_texts(text: str) -> Iterator[str]:
     if sum(line.lstrip().startswith(">") for line in lines) * 2 > len(lines):
         lines = [_REPLY.sub("", line, count=1) for line in lines]
         yield "\n".join("" if _FENCE.match(line) else line for line in lines)
+    if sum(line.startswith("+") for line in lines) * 2 > len(lines):
+        yield "\n".join("" if _FENCE.match(line) else line for line in _without_marks(lines))
     pieces = (*_fenced(lines), *_spans("\n".join("" if _is_fence(line) else line for line in lines)))
     yield from [each for each in pieces if _STARTS.search(each)][:MOST_QUOTED]
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.launch_command.compose import compose_starts, is_compose
+from service.launch_command.described_pods import DESCRIBED, described_starts
 from service.launch_command.document_lines import DOCUMENT_KEY, HERE_DOCUMENT, documents_within
 from service.launch_command.helm_values import is_llmd, llmd_starts, other_starts
+from service.launch_command.inspected import inspected_starts, is_inspected
 from service.launch_command.kubernetes import fragment_starts, is_fragment, kubernetes_starts
 from service.launch_command.launch import (
     MAX_STARTS,
@@ -35,7 +37,7 @@ _PYTHON: Final = re.compile(
 )
 _DOCUMENT: Final = re.compile(
     r"\s*(?:#[^\n]*\n\s*)*"
-    r"(?:---|%YAML|\{|-[ \t]+[\w\"'-]+:|-[ \t]+[\"']?-{1,2}\w|[\w./\"'-]{1,200}[ \t]*:(?:\s|$))"
+    r"(?:---|%YAML|\{|\[\s*\{|-[ \t]+[\w\"'-]+:|-[ \t]+[\"']?-{1,2}\w|[\w./\"'-]{1,200}[ \t]*:(?:\s|$))"
 )
 _UNIT: Final = re.compile(r"^[ \t]*\[Service\][ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(
@@ -155,6 +157,8 @@ def _readers(text: str) -> Iterator[Any]:
         yield _documents
     if DOCUMENT_KEY.search(text) and not HERE_DOCUMENT.search(text):
         yield _documents_within
+    if DESCRIBED.search(text):
+        yield described_starts
     if _PYTHON.search(text):
         yield python_starts
     if LIST.search(text):
@@ -244,6 +248,8 @@ def _part_starts(document: dict[str, Any]) -> Iterator[Invocation]:
     """Yield the starts of a part of a document, or of one of a kind that is not known."""
     if is_fragment(document):
         yield from fragment_starts(document)
+    elif is_inspected(document):
+        yield from inspected_starts(document)
     elif is_compose({"services": document}):
         # The services of a Compose file without the line above them.
         yield from compose_starts({"services": document})

@@ -9,9 +9,11 @@ _VERSION: Final = r"v?(?P<version>[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(?:\.?(?:pos
 _SAID: Final = (
     re.compile(rf"\bvLLM (?:API )?server version {_VERSION}(?![\w.])"),
     re.compile(rf"\bInitializing an? (?:V1 )?LLM engine \({_VERSION}\)"),
+    re.compile(rf"█[ \t]+version {_VERSION}(?![\w.+])"),
+    re.compile(rf"\bvllm-openai:{_VERSION}(?![\w.])"),
     # A line of a list of versions: pip freeze, collect_env, a person's.
     re.compile(
-        rf"^[ \t>*-]*(?:vLLM(?: version)?)[ \t]*(?:==|[:=]|[ \t])[ \t]*{_VERSION}[ \t]*$",
+        rf"^[ \t>*-]*(?:vLLM(?: version)?)[ \t]*(?:==|[:=\uff1a]|[ \t])[ \t]*{_VERSION}[ \t]*$",
         re.IGNORECASE | re.MULTILINE,
     ),
 )

@@ -17,8 +17,8 @@ from service.engines.arguments.effects import (
 )
 from service.engines.flags import ServeFlags
 from service.gpus.capability import ComputeCapability
+from service.launch_command.converted_values import human_int
 from service.launch_command.launch import LaunchCommand, Value, WrittenFlag
-from service.launch_command.options import human_int
 from service.units import MIB
 
 DEEPEST: Final = 3

@@ -68,8 +68,9 @@ class ActivationConstants:
     sampler_copies_v1: Range
     """Float32 copies of all logits that the sampler holds at once, beside the logits in the model's dtype."""
     sampler_copies_v2: Range
-    base_mib: MibRange
+    base_mib_v1: MibRange
     """Added to the computed peak."""
+    base_mib_v2: MibRange
     keeps_experts: bool
     """The experts' work space is still there when the sampler runs."""
     two_work_spaces: frozenset[str]
@@ -93,6 +94,10 @@ class ActivationConstants:
     spread_percent_v2: tuple[float, float]
     sources: Mapping[str, str]
 
+    def base_mib(self, *, v2: bool) -> MibRange:
+        """Return what a model runner's peak has beside what is computed."""
+        return self.base_mib_v2 if v2 else self.base_mib_v1
+
 
 def activation(
     architecture: ModelArchitecture,
@@ -109,9 +114,10 @@ def activation(
     )
     below, above = constants.spread_percent_v2 if v2 else constants.spread_percent_v1
     source = constants.sources["sampler_copies_v2" if v2 else "sampler_copies_v1"]
+    base = constants.base_mib(v2=v2)
     terms = [
         around(peak, least * (1 - below / 100), most * (1 + above / 100), Basis.COMPUTED, source),
-        from_range(constants.base_mib, Basis.CALIBRATED, constants.sources["base_mib"]),
+        from_range(base, Basis.CALIBRATED, constants.sources["base_mib_v2" if v2 else "base_mib_v1"]),
     ]
     workspace = _attention_workspace(architecture, run)
     terms.append(exact(workspace, Basis.COMPUTED, "work space of attention, in closed form from the config"))
@@ -120,8 +126,8 @@ def activation(
         terms.append(exact(counts, Basis.COMPUTED, constants.sources["charges_counts_v2"]))
     terms.append(compiled_copy(architecture, constants, run))
     if run.encodes and (constants.encodes_v2 or not v2):
-        base, *_ = constants.base_mib.bytes
-        terms.extend(encoders(architecture, encoder_constants, run, peak + base))
+        beside, *_ = base.bytes
+        terms.extend(encoders(architecture, encoder_constants, run, peak + beside))
     if architecture.is_recurrent:
         terms.append(from_range(constants.recurrent_mib, Basis.ASSUMED, constants.sources["recurrent_mib"]))
     if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
@@ -149,9 +155,10 @@ def compiled_copy(
     if not run.compiles_embedding or takes_media(architecture, run) or not copies.high:
         return NO_COPY
     sampler = constants.sampler_copies_v2 if run.v2_model_runner else constants.sampler_copies_v1
+    middle_base, least_base, _ = constants.base_mib(v2=run.v2_model_runner).bytes
     least, peak = (
         _peak(architecture, run, each if run.samples else None, constants) + base
-        for each, base in zip((sampler.low, sampler.middle), _least_and_middle(constants), strict=True)
+        for each, base in ((sampler.low, least_base), (sampler.middle, middle_base))
     )
     width = architecture.ends.embedding_size or architecture.hidden_size
     embedding = run.shards.vocabulary(architecture.vocab_size) * width * run.element_bytes
@@ -162,11 +169,6 @@ def compiled_copy(
     )
     low = copies.low * max(0, timed - peak)
     return around(middle, min(low, middle), max(high, middle), Basis.CALIBRATED, source)
-
-
-def _least_and_middle(constants: ActivationConstants) -> tuple[int, int]:
-    middle, least, _ = constants.base_mib.bytes
-    return least, middle
 
 
 def _peak(

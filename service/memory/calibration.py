@@ -12,7 +12,8 @@ from math import sqrt
 from typing import Any, Final, assert_never
 
 from service.architecture.model import ModelArchitecture
-from service.memory.budget_estimator import REMAINDER, BudgetInputs
+from service.memory.budget_estimator import REMAINDER
+from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import (
     Basis,
     Estimate,

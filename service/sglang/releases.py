@@ -63,8 +63,10 @@ class PoolRules:
     fraction_floor_mib: int
     memory_tiers: tuple[MemoryTier, ...]
     """By the memory of the GPU, the smallest first."""
-    prefill_graphs_mib: int
-    """At most what graphs of prefill take of the reserve."""
+    prefill_graph_mib: int
+    """What each size of the graphs of prefill takes of the reserve."""
+    mla_prefill_graphs_mib: int
+    """What all of them take of it with multi-head latent attention."""
     media_factors: tuple[float, float, float]
     """Factor of the fraction for models with images: middle, least and most."""
 

@@ -36,8 +36,9 @@ def residuals(startup: Startup) -> Iterator[tuple[str, float]]:
     architecture = startup.known.model.architecture
     plain = not architecture.media.towers and not architecture.is_recurrent
     if logged.activation_gib is not None and plain:
-        computed = budget.activation.bytes - constants.activation.base_mib.middle * MIB
-        yield "base_mib", (logged.activation_gib * GIB - computed) / MIB
+        v2 = budget.activation.source.startswith(constants.activation.sources["sampler_copies_v2"])
+        computed = budget.activation.bytes - constants.activation.base_mib(v2=v2).middle * MIB
+        yield f"base_mib_v{1 + v2}", (logged.activation_gib * GIB - computed) / MIB
     if logged.non_torch_gib is not None:
         yield f"growth_mib, {_ranks(startup)}", logged.non_torch_gib * GIB / MIB
     if logged.weights_gib is not None:

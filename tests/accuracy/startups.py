@@ -218,6 +218,7 @@ def third_part(board: Board) -> Table:
         "evening": {Part.LATEST},
         "night": {Part.NIGHT},
         "midnight": {Part.MIDNIGHT},
+        "11-24": {Part.DAWN},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

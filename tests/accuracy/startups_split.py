@@ -33,6 +33,8 @@ NIGHT: Final = "y"
 """The same of those that were gathered after these, in the same way."""
 MIDNIGHT: Final = "d"
 """The same of those that were gathered after these, in the same way."""
+DAWN: Final = "k"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -60,11 +62,14 @@ class Part(StrEnum):
     """Gathered after these, and scored once before anything was changed."""
     MIDNIGHT = "held out: sealed 2026-11-23, midnight"
     """Gathered after these, and scored once before anything was changed."""
+    DAWN = "held out: sealed 2026-11-24"
+    """Gathered after these, and scored once before anything was changed."""
 
 
-NEVER_FITTED: Final = frozenset({Part.SEALED, Part.NEWEST, Part.LATEST, Part.NIGHT, Part.MIDNIGHT})
+NEVER_FITTED: Final = frozenset({Part.SEALED, Part.NEWEST, Part.LATEST, Part.NIGHT, Part.MIDNIGHT, Part.DAWN})
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
-says, and ``unexplained_mib`` is read from them, so that for these two only the last part judges.
+says, and ``unexplained_mib`` is read from them, so that for these two only the last parts judge; the last one
+alone judges ``base_mib_v2`` and ``spread_percent_v2``, for which peaks that the others log were read.
 """
 
 
@@ -75,6 +80,7 @@ WHOLE: Final = {
     LATEST: Part.LATEST,
     NIGHT: Part.NIGHT,
     MIDNIGHT: Part.MIDNIGHT,
+    DAWN: Part.DAWN,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

@@ -110,9 +110,15 @@ def without_tensors(architecture: ModelArchitecture, release: Version) -> ModelA
         return None
     if quantization.method == "gptq" and release < TENSORS_PRESUMED:
         schemes = *_of_experts(architecture, quantization, release), SchemeGroup(None)
-        return replace(architecture, quantization=replace(quantization, schemes=schemes, output=False))
-    ignored = quantization.ignored or Names.of((NO_MODULE,))
-    return replace(architecture, quantization=replace(quantization, ignored=ignored))
+        quantization = replace(quantization, schemes=schemes, output=False)
+    else:
+        quantization = replace(quantization, ignored=quantization.ignored or Names.of((NO_MODULE,)))
+    other = architecture.by_suffix
+    return replace(
+        architecture,
+        quantization=quantization,
+        by_suffix=None if other is None else without_tensors(other, release) or other,
+    )
 
 
 def _of_experts(

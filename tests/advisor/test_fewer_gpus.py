@@ -46,6 +46,45 @@ def test_more_gpus_are_no_news_where_one_is_recommended() -> None:
     assert "sure to start" not in planned("Qwen/Qwen3-8B", "h100-sxm-80gb", "Qwen/Qwen3-8B-AWQ").reason
 
 
+def test_a_checkpoint_that_holds_the_whole_context_is_named_beside_a_shortened_one() -> None:
+    """Qwen3-8B on an L4: 16 bits take 15.3 of 20.3 GiB, 8 bits 8.8 and leave 40,960 x 147,456 B the room."""
+    found = planned("Qwen/Qwen3-8B", "l4-24gb", "Qwen/Qwen3-8B-FP8")
+
+    assert found.recommended is not None
+    assert found.recommended.gpus == 1
+    assert found.recommended.flags.max_model_len is not None
+    assert found.recommended.flags.max_model_len < 40_960 < (0.92 * 22.04 - 8.8 - 2.5) * GIB / 147_456
+    said = "One GPU is sure to start with a context of 40,960 tokens"
+    assert found.reason.split(". ")[2].startswith(said)
+    assert "checkpoint Qwen/Qwen3-8B-FP8" in found.reason
+
+
+NVLINK = "not known to have NVLink"
+
+
+def test_ranks_without_nvlink_are_spared_by_weights_of_8_bits() -> None:
+    """Gemma 4 31B on RTX 5090: 58 GiB of 16 bits hold the whole context on 8, 30 GiB of 8 bits fit in 2."""
+    found = planned("google/gemma-4-31B-it", "rtx-5090-32gb")
+
+    assert found.recommended is not None
+    assert found.recommended.gpus == 2
+    assert found.recommended.flags.quantization == "fp8_per_tensor"
+    assert NVLINK in found.reason
+    assert "One GPU is sure to start" in found.reason
+
+
+@pytest.mark.parametrize(("count", "named"), [(None, True), (1, False)])
+def test_nvlink_is_named_only_where_another_gpu_is_a_choice(count: int | None, *, named: bool) -> None:
+    """Qwen3-32B on L40S: 8-bit weights fit in one; with one GPU alone there is no second to exchange with."""
+    asked = requested("Qwen/Qwen3-32B", "l40s-48gb", "0.33.0", ServeFlags()).with_count(count)
+    found = plan(asked).plans[0]
+
+    assert found.recommended is not None
+    assert found.recommended.gpus == 1
+    assert found.recommended.flags.quantization == "fp8_per_tensor"
+    assert (NVLINK in found.reason) is named
+
+
 def test_levers_that_cannot_be_are_said_to_be_none() -> None:
     """Nothing starts on one RTX 4090, so there is nothing to change."""
     asked = requested(GEMMA, "rtx-4090-24gb", "0.33.0", ServeFlags(), with_levers=True).with_count(1)

@@ -1,5 +1,6 @@
 """Gates that people ran into, in the engine's words."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
+from service.gpus.capability import ComputeCapability
 from service.gpus.catalog import find_gpu
 from tests.accuracy.startups_models import find_model
 from tests.advisor.questions import GEMMA, QWEN, ask
@@ -226,6 +228,22 @@ def test_published_builds_lack_some_gpus(version: str, gpu: str, built: bool) ->
     assert candidate is not None
     assert any("hold no kernels" in doubt for doubt in candidate.doubts) is not built
     assert candidate.verdict is (Verdict.STARTS if built else Verdict.UNCERTAIN)
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "0.19.1", "0.33.0"])
+@pytest.mark.parametrize("capability", ["5.2", "6.1"])
+def test_published_builds_lack_what_is_older_than_volta(version: str, capability: str) -> None:
+    """The images say CUDA Archs 7.0 and later (vllm-project/vllm#32732); later ones begin at Turing."""
+    own = replace(
+        find_gpu("v100-sxm2-32gb"), id="own", compute_capability=ComputeCapability.parse(capability)
+    )
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=4096, kv_cache_memory_bytes=2 << 30)
+    request = PlanRequest(find_model("Qwen/Qwen3-0.6B").model, (own,), EngineChoice.of(version), flags)
+    candidate = plan(request).plans[0].recommended
+
+    assert candidate is not None
+    assert any(f"hold no kernels for compute capability {capability}" in each for each in candidate.doubts)
+    assert candidate.verdict is Verdict.UNCERTAIN
 
 
 @pytest.mark.parametrize("logged", [635, 652])

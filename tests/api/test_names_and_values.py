@@ -275,3 +275,18 @@ def test_a_word_finds_the_models_that_hold_it(monkeypatch: pytest.MonkeyPatch) -
     assert near.startswith("Nearest: mistralai/Mistral-7B-")
     assert where.endswith("dryserve models list mistral")
     assert remedies.startswith("Unset HF_HUB_OFFLINE")
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("/data/models/Qwen/Qwen3-8B", ["Qwen/Qwen3-8B"]),
+        ("/home/me/qwen3-8b/", ["Qwen/Qwen3-8B"]),
+        ("/models/my-finetune", None),
+    ],
+)
+def test_a_folder_with_the_name_of_a_model_names_it(path: str, near: Any, client: TestClient) -> None:  # noqa: ANN401
+    found = client.post("/v1/plan", json={"command": f"vllm serve {path}", "gpus": ["l4-24gb"]}).json()
+    (fault,) = found["errors"]
+    assert fault.get("nearest") == near
+    assert ("such as Qwen/Qwen3-8B," in fault["detail"]) is (near is not None)

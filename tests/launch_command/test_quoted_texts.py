@@ -46,6 +46,8 @@ def facts(reading: CommandReading) -> tuple[Any, ...]:
             ),
             3,
         ),
+        (f'The command, it is:\n"""\n{DOCKER}\n"""\nIt\'s so.', 3),
+        (f"+export A=1\n+\n+{DOCKER}\n+```\n+", 3),
     ],
 )
 def test_code_in_a_persons_words_is_read(text: str, line: int) -> None:
@@ -76,6 +78,9 @@ def test_words_about_the_engine_are_no_start(text: str) -> None:
         ("vllm==0.19.1\n\n{}", "0.19.1"),
         ("- vLLM 0.18.0\n- CUDA 13.0\n\n{}", "0.18.0"),
         ("vLLM Version                 : 0.20.2\n{}", "0.20.2"),
+        ("{}\n(APIServer pid=1) INFO  \u2584\u2584 \u2588   \u2588  version 0.25.1", "0.25.1"),
+        ("# in the container vllm/vllm-openai:v0.24.0-ubuntu2404\n{}", "0.24.0"),
+        ("{}\n\u2588  version 0.20.2rc1.dev129+g1acd67a79", None),
         # Not in a line of its own, or not one release.
         ("It works since vLLM 0.12.0 or so.\n{}", None),
         ("vLLM 0.18.0\nvllm==0.19.1\n{}", None),
@@ -121,3 +126,66 @@ services:
     assert not any("gives the start" in note for note in found.notes)
     missing = {flag.name: flag.missing for flag in found.launch.flags if flag.missing}
     assert missing == {"tensor_parallel_size": ("TP",), "served_model_name": ("SERVED_TP",)}
+
+
+def test_a_container_that_docker_inspect_prints_is_read() -> None:
+    """Docker Engine API, ContainerInspect: Path and Args are the words; DeviceRequests the GPUs."""
+    text = """
+[
+  {
+    "Id": "260ebbfee88f",
+    "Path": "vllm",
+    "Args": ["serve", "org/m", "--tensor-parallel-size", "2"],
+    "Config": {"Image": "vllm/vllm-openai:v0.19.0", "Env": ["VLLM_LOGGING_LEVEL=DEBUG"]},
+    "HostConfig": {"DeviceRequests": [{"Driver": "", "Count": 0, "DeviceIDs": ["2", "3"]}]}
+  }
+]
+"""
+    found = read_command(text)
+    assert facts(found)[:3] == ("org/m", "0.19.0", 2)
+    assert found.launch.environment == {"VLLM_LOGGING_LEVEL": "DEBUG"}
+    assert found.launch.placement.devices == ("2", "3")
+
+
+POD = """
+Name:             vllm-7d9c
+Containers:
+  vllm:
+    Container ID:  containerd://3e30114e2a7f
+    Image:         vllm/vllm-openai:v0.19.0
+    Image ID:      docker.io/vllm/vllm-openai@sha256:6cf9808ca881
+    Port:          8000/TCP
+    Args:
+      --model
+      org/m
+      --tensor-parallel-size=2
+      --api-key
+      $(KEY)
+    State:          Running
+      Started:      Mon, 01 Jan 2026
+    Limits:
+      nvidia.com/gpu:  2
+    Environment:
+      VLLM_LOGGING_LEVEL:  DEBUG
+      KEY:                 <set to the key 'k' in secret 's'>  Optional: false
+  sidecar:
+    Image:  nginx
+    Args:
+      -g
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", ""), ("$ kubectl describe pod vllm\n", "it's all\n"), ("I've this:\n```\n", "```\nIt's it.\n")],
+)
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_pod_that_kubectl_describes_is_read(before: str, after: str, framed: bool) -> None:
+    """kubernetes.io, kubectl describe: one word of a container's arguments a line."""
+    pod = "\n".join(f"\u2502 {line:60} \u2502" for line in POD.split("\n")) if framed else POD
+    found = read_command(before + pod + after)
+    assert facts(found)[:3] == ("org/m", "0.19.0", 2)
+    assert found.launch.placement.gpus_per_node == 2
+    assert found.launch.environment["VLLM_LOGGING_LEVEL"] == "DEBUG"
+    assert found.launch.unresolved == ()
+    assert found.faults == ()

@@ -146,3 +146,39 @@ def test_a_secret_in_a_refused_value_is_not_shown() -> None:
 @pytest.mark.parametrize("release", ["0.30.0", "0.12.0", "0.10.2"])
 def test_a_slow_tokenizer_is_taken_before_it_was_removed(release: str) -> None:
     assert faults("--tokenizer-mode slow", release) == ()
+
+
+@pytest.mark.parametrize(
+    ("flag", "release", "words"),
+    [
+        # vLLM 0.9.2, engine/arg_utils.py: --enable-reasoning is deprecated, --reasoning-parser is enough.
+        (
+            "--enable-reasoning",
+            "0.33.0",
+            "no argument --enable-reasoning: --reasoning-parser alone turns it on",
+        ),
+        ("--worker_use_ray", "0.33.0", "pass --distributed-executor-backend ray"),
+        ("--swap-space 4", "0.33.0", "0.18.0 removed it; leave it out"),
+    ],
+)
+def test_what_stands_in_place_of_a_removed_argument_is_said(flag: str, release: str, words: str) -> None:
+    (unknown,) = read_command(f"vllm serve org/m {flag}", release).unknown
+    assert words in str(unknown)
+    assert unknown.nearest == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "meant"),
+    [
+        ("--enable-chunked-prefill False", "write --no-enable-chunked-prefill"),
+        ("--enforce_eager true", "write --enforce-eager"),
+        ("--no-enable-prefix-caching True", "write --no-enable-prefix-caching"),
+        ("--no-enable-prefix-caching false", "write --enable-prefix-caching"),
+    ],
+)
+def test_a_switch_with_a_truth_value_says_what_to_write(flags: str, meant: str) -> None:
+    """argparse.BooleanOptionalAction takes no value: the word belongs to no option."""
+    found = read_command(f"docker run vllm/vllm-openai:v0.19.0 --model org/m {flags} --port 8000")
+    (fault,) = found.faults
+    assert fault.endswith(meant)
+    assert found.launch.model == "org/m"

@@ -8,7 +8,8 @@ from packaging.version import Version
 
 from service.architecture.model import ModelArchitecture
 from service.gpus.catalog import find_gpu
-from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.device import device_total
 from service.units import GIB

@@ -8,7 +8,8 @@ from packaging.version import Version
 
 from service.architecture.encoders.media import PatchedMedia
 from service.architecture.model import ModelArchitecture
-from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate
 from service.memory.constants import constants_at
 from service.memory.encoders import EncodedItems, encoded_items, encoders

@@ -82,7 +82,7 @@ ALONE = replace(RUN, shards=Shards(), data_parallel_size=1, sequences=1, samples
 def peak(model: ModelArchitecture, run: ProfileRun, release: str) -> int:
     constants = constants_at(Version(release))
     found = activation(model, constants.activation, constants.encoders, run)
-    return found.bytes - constants.activation.base_mib.bytes[0]
+    return found.bytes - constants.activation.base_mib_v1.bytes[0]
 
 
 def test_whole_experts_have_two_work_spaces_and_eight_bit_copies() -> None:

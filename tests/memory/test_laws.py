@@ -12,7 +12,8 @@ from packaging.version import Version
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.pipeline import stage_layers
 from service.architecture.reading import UnknownArchitecture, read_architecture
-from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate
 from service.memory.constants import constants_at
 from service.memory.graphs import Capture, capture_sizes, cuda_graphs

@@ -8,7 +8,8 @@ Mistral-Small-3.2-24B: 131,072 rows of 5,120 numbers of 2 bytes are 1.25 GiB. It
 import pytest
 from packaging.version import Version
 
-from service.memory.budget_estimator import BudgetInputs, estimate_budget
+from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import exact
 from service.units import GIB

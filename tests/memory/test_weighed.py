@@ -23,11 +23,13 @@ from service.advisor.engine_start import resolved
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
+from service.engine_config.parallel_checks import check_layers
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
+from service.memory.weights.layout_checks import check_layouts, check_towers
 from service.memory.weights.parameters import parameter_bytes_per_stage
 from tests.accuracy.oracle import GPU_OF_CAPABILITY
 from tests.accuracy.weights import WITHIN, without_tensors
@@ -69,8 +71,13 @@ def _architecture(name: str) -> ModelArchitecture:
     )
 
 
-def error_of(row: Mapping[str, Any]) -> float | None:
-    """Return the relative error of the fullest stage, ``None`` for a model that is not read."""
+def _asked(row: Mapping[str, Any]) -> tuple[ModelArchitecture, Parallelism, Version]:
+    """Return the model of a row, its ranks and its release.
+
+    Raises:
+        UnknownArchitecture: the model is not read.
+        EngineRefusal: the release is said to refuse its config.
+    """
     flags = ServeFlags(
         tensor_parallel_size=row["tp"],
         pipeline_parallel_size=row["pp"],
@@ -78,13 +85,10 @@ def error_of(row: Mapping[str, Any]) -> float | None:
         max_model_len=1024,
     )
     gpu = find_gpu(GPU_OF_CAPABILITY["{}.{}".format(*row["capability"])])
-    try:
-        architecture = _architecture(row["config"])
-        if not row.get("tensors", True):
-            architecture = without_tensors(architecture, Version(row["release"])) or architecture
-        architecture, config = resolved(architecture, flags, rules_for(Version(row["release"])), gpu)
-    except (UnknownArchitecture, EngineRefusal):
-        return None
+    architecture = _architecture(row["config"])
+    if not row.get("tensors", True):
+        architecture = without_tensors(architecture, Version(row["release"])) or architecture
+    architecture, config = resolved(architecture, flags, rules_for(Version(row["release"])), gpu)
     deployment = Parallelism(
         tensor_parallel_size=row["tp"],
         pipeline_parallel_size=row["pp"],
@@ -92,7 +96,16 @@ def error_of(row: Mapping[str, Any]) -> float | None:
         compute_capability=(row["capability"][0], row["capability"][1]),
         dtype=config.dtype,
     )
-    ours = parameter_bytes_per_stage(architecture, deployment, config.release)
+    return architecture, deployment, config.release
+
+
+def error_of(row: Mapping[str, Any]) -> float | None:
+    """Return the relative error of the fullest stage, ``None`` for a model that is not read."""
+    try:
+        asked = _asked(row)
+    except (UnknownArchitecture, EngineRefusal):
+        return None
+    ours = parameter_bytes_per_stage(*asked)
     return float(max(ours) / max(row["parameters"]) - 1)
 
 
@@ -111,6 +124,23 @@ def test_what_is_drawn_weighs_what_the_release_builds(name: str) -> None:
             error = error_of(row)
             assert error is not None, row
             assert abs(error) <= WITHIN, (error, row)
+
+
+def test_what_releases_built_is_not_refused() -> None:
+    refused = {}
+    for row in DATA["rows"]:
+        try:
+            asked = _asked(row)
+        except (UnknownArchitecture, EngineRefusal):
+            continue
+        try:
+            check_layers(asked[0], row["tp"], rules_for(asked[2]).parallelism)
+            check_layouts(*asked)
+            check_towers(*asked)
+        except EngineRefusal as refusal:
+            refused[row["id"]] = str(refusal)
+
+    assert refused == {}
 
 
 def test_what_is_listed_as_far_still_is() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 from service.bundled_toml import read_toml
+from service.engines.arguments.successors import successor_of
 from service.engines.releases import RELEASES
 from service.nearest_names import nearest
 
@@ -106,7 +107,8 @@ class UnknownArgument(ValueError):
 
     def __init__(self, spelling: str, release: Version, similar: tuple[str, ...]) -> None:
         self.spelling = spelling
-        self.nearest = similar
+        instead = successor_of(spelling)
+        self.nearest = () if instead else similar
         having = releases_with(spelling)
         later = [other for other in RELEASES if having and other > having[-1]]
         self.since = having[0] if having else None
@@ -115,7 +117,9 @@ class UnknownArgument(ValueError):
         if having and self.since is not None and release < self.since:
             words += f": it came with {self.since}"
         elif self.until is not None:
-            words += f": {self.until} removed it"
+            words += f": {self.until} removed it{'; ' if instead else ''}{instead}"
+        elif instead:
+            words += f": {instead}"
         elif similar:
             words += f"; similar ones: {', '.join(similar)}"
         super().__init__(words)

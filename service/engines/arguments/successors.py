@@ -1,16 +1,17 @@
 """What stands in the place of arguments that releases removed."""
 
 from collections.abc import Mapping
-from typing import Final
+from functools import cache
 
 from service.bundled_toml import read_toml
 
-_SUCCESSORS: Final[Mapping[str, Mapping[str, str]]] = read_toml(
-    "service.engines.arguments", "successors.toml"
-)
+
+@cache
+def _successors() -> Mapping[str, Mapping[str, str]]:
+    return read_toml("service.engines.arguments", "successors.toml")
 
 
 def successor_of(spelling: str) -> str:
     """Return what to pass instead of a removed argument, to follow its name; empty if nothing is known."""
-    found = _SUCCESSORS.get(spelling.replace("_", "-"))
+    found = _successors().get(spelling.replace("_", "-"))
     return "" if found is None else found["says"].strip()

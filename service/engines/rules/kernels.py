@@ -11,8 +11,10 @@ class KernelRules:
     """Whether `--attention-backend auto` leaves the choice to the engine; before, no backend has that
     name.
     """
+    least_built_capability: str
+    """Least compute capability that the published builds have kernels for."""
     unbuilt_capabilities: frozenset[str]
-    """Compute capabilities that the published builds have no kernels for."""
+    """Later compute capabilities that the published builds have no kernels for."""
     deep_gemm_unbuilt_majors: frozenset[str]
     """Major compute capabilities for which the release chooses DeepGEMM while the DeepGEMM it is built with
     has no kernels for them.

@@ -6,14 +6,14 @@ from service.architecture.weight_schemes import WeightFormat, WeightScheme
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.auto_round import AutoRoundRules
 from service.memory.weights.modules import Linear
-from service.memory.weights.packed_kernels import MARLIN_GROUPS, PACKED_BITS
+from service.memory.weights.packed_kernels import on_marlin
 
 
 def auto_round_faults(linear: Linear, scheme: WeightScheme, rules: AutoRoundRules) -> Iterator[EngineRefusal]:
     """Yield what AutoRound's own choice of a kernel raises; since 0.22.0 it has Marlin, and later humming."""
     if scheme.format is not WeightFormat.GPTQ or not rules.linear_refusal:
         return
-    if str(scheme.bits) not in rules.humming_bits and not _on_marlin(scheme):
+    if str(scheme.bits) not in rules.humming_bits and not on_marlin(scheme):
         words = rules.linear_refusal.format(bits=scheme.bits, symmetric=scheme.symmetric)
         yield EngineRefusal(
             Stage.MODEL, words, type="NotImplementedError", detail=f"The layer is {linear.name}."
@@ -26,7 +26,3 @@ def auto_round_experts(scheme: WeightScheme) -> Iterator[EngineRefusal]:
         yield EngineRefusal(
             Stage.MODEL, "INCFp8Scheme does not support MoE layers.", type="NotImplementedError"
         )
-
-
-def _on_marlin(scheme: WeightScheme) -> bool:
-    return scheme.bits in PACKED_BITS and scheme.symmetric and scheme.group_size in MARLIN_GROUPS

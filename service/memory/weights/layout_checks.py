@@ -29,7 +29,7 @@ from service.memory.weights.compressed_checks import (
 )
 from service.memory.weights.mixed_shards import mixed_shards
 from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
-from service.memory.weights.module_bytes import AS_STORED
+from service.memory.weights.module_bytes import AS_STORED, AWQ_METHODS
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
 from service.memory.weights.parameters import (
@@ -82,13 +82,16 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
 def check_towers(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> None:
     """Refuse quantized weights of encoders that a release does not build.
 
-    Of AWQ and GPTQ the checkpoint's tensors say which modules are quantized, and tools leave encoders alone.
+    Of AWQ and GPTQ without a list the checkpoint's tensors say which modules are quantized, and tools leave
+    encoders alone.
 
     Raises:
         EngineRefusal: stage ``model``.
     """
     quantization = architecture.quantization
-    if quantization is None or not quantization.schemes or quantization.method in AS_STORED:
+    if quantization is None or not quantization.schemes:
+        return
+    if quantization.method in AS_STORED and not (quantization.ignored and quantization.method in AWQ_METHODS):
         return
     refusal = _refusal(architecture, deployment, release, towers=True)
     if refusal is not None:
@@ -123,7 +126,11 @@ def _refusal(
     loader = _Loader(
         "" if quantization is None else quantization.method,
         quantization is not None and quantization.by_modelopt,
-        Device(deployment.compute_capability, deployment.dtype or architecture.dtype),
+        Device(
+            deployment.compute_capability,
+            deployment.dtype or architecture.dtype,
+            by_list=quantization is not None and bool(quantization.ignored),
+        ),
         rules_for(release).layouts,
         rules_for(release).packed_experts,
         rules_for(release).auto_round,

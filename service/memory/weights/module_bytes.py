@@ -126,7 +126,7 @@ class ModuleBytes:
     def _experts(self, experts: Experts) -> int:
         base = self._base_scheme()
         if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
-            return weight_only_experts(experts, base, self.element_bytes)
+            return self._weight_only(experts, base)
         scheme = self._expert_scheme(experts)
         if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
             # Source: vLLM 0.19.0 to 0.33.0, modelopt.py: no create_weights of experts registers biases.
@@ -140,7 +140,7 @@ class ModuleBytes:
             experts = self._rounded(experts, mxfp4=True, capability=self._kernels(experts, scheme))
         if scheme.format in _ON_MARLIN:
             if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
-                return weight_only_experts(experts, scheme, self.element_bytes)
+                return self._weight_only(experts, scheme)
             if scheme.format is WeightFormat.GPTQ:
                 experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
                 scheme = replace(scheme, zero_points_as_scales=self.layout.gptq_zero_points_as_scales)
@@ -152,6 +152,15 @@ class ModuleBytes:
         ):
             ordered = _with_order(scheme, repeated=True)
         return experts_bytes(experts, ordered, self.element_bytes)
+
+    def _weight_only(self, experts: Experts, scheme: WeightScheme) -> int:
+        """Return the bytes of experts that Marlin does not take.
+
+        Source: vLLM 0.19.0 to 0.23.0, gptq.py GPTQConfig.get_quant_method: symmetric whatever the checkpoint
+        is; 0.20.2, inc.py apply_gptq_quant_layer: as the checkpoint is.
+        """
+        method = "" if self.quantization is None else self.quantization.method
+        return weight_only_experts(experts, scheme, self.element_bytes, gptq_zero_points=method in AUTO_ROUND)
 
     def _base_scheme(self) -> WeightScheme | None:
         """Return GPTQ's scheme of all modules that no pattern of ``dynamic`` names, if there is one.
@@ -233,13 +242,20 @@ class ModuleBytes:
         )
 
     def unmatched_name(self, module: Module) -> str | None:
-        """Return the name of a linear layer that is refused: no group is for it, and no list leaves it."""
+        """Return the name of a module that is refused: no group is for it, and no list leaves it.
+
+        Of experts the first projection of the first is looked up.
+        """
         method = None if self.quantization is None else self.quantization.method
         if method != COMPRESSED_TENSORS or not self.layout.names_every_layer or not self._groups:
             return None
-        if not isinstance(module, Linear) or not module.quantizable or self.spelling.leaves(module.name):
+        if isinstance(module, Experts):
+            prefixes, names = _named(self.spelling, module.name, EXPERT_PROJECTIONS)
+            names = names[1:2]
+        elif isinstance(module, Linear) and module.quantizable and not self.spelling.leaves(module.name):
+            prefixes, names = self._names(module.name, module.parts)
+        else:
             return None
-        prefixes, names = self._names(module.name, module.parts)
         if any(self._ignored(each, prefixes) for each in names):
             return None
         named = (

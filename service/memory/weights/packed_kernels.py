@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from service.architecture.quantization import AUTO_ROUND
 from service.architecture.weight_schemes import WeightFormat, WeightScheme
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.layouts import LayoutRules
@@ -46,11 +47,13 @@ KERNEL_METHODS: Final = frozenset({"auto-round", "auto_gptq", "compressed-tensor
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What decides which kernels run."""
+    """What decides which kernels run, and for which layers."""
 
     compute_capability: tuple[int, int]
     dtype: str
     """The model's."""
+    by_list: bool = False
+    """A list of the checkpoint says which layers are quantized."""
 
 
 def packed_faults(
@@ -62,14 +65,20 @@ def packed_faults(
     AutoGPTQLinearMethod, AWQLinearMethod and AutoAWQLinearMethod.
     """
     if scheme.format is WeightFormat.AWQ and method not in KERNEL_METHODS:
-        if linear.inputs % (scheme.group_size or linear.inputs):
-            yield EngineRefusal(Stage.MODEL, UNALIGNED_INPUTS, detail=_cut(linear, scheme))
+        # Without a list the checkpoint's tensors decide, and tools leave narrow outputs alone. Where Marlin
+        # pads tiles, it takes any outputs.
+        outputs = device.by_list and not rules.padded_marlin
+        yield from (each for each in _unaligned(linear, scheme) if outputs or str(each) == UNALIGNED_INPUTS)
         return
     if scheme.format is WeightFormat.AWQ and not _asks_for_kernel(scheme):
         yield from _awq_faults(linear, scheme, rules)
         return
     if scheme.format is WeightFormat.GPTQ and _is_plain(scheme) and "humming" not in rules.packed_kernels:
-        yield from _plain_faults(linear, scheme)
+        yield from _unaligned(linear, scheme)
+    if scheme.format is WeightFormat.GPTQ and method in AUTO_ROUND and not on_marlin(scheme):
+        # Until a release refuses them (`AutoRoundRules.linear_refusal`), GPTQ's own kernels run them.
+        yield from _unaligned(linear, scheme)
+        return
     if scheme.bits not in PACKED_BITS or method not in KERNEL_METHODS:
         return
     if not _has_kernel(linear, scheme, device, rules):
@@ -93,23 +102,27 @@ def _awq_faults(linear: Linear, scheme: WeightScheme, rules: LayoutRules) -> Ite
         yield EngineRefusal(
             Stage.MODEL, rules.awq_refusal.format(bits=scheme.bits), detail=f"The layer is {linear.name}."
         )
-    if linear.inputs % (scheme.group_size or linear.inputs):
-        yield EngineRefusal(Stage.MODEL, UNALIGNED_INPUTS, detail=_cut(linear, scheme))
+    yield from _unaligned(linear, scheme)
 
 
-def _is_plain(scheme: WeightScheme) -> bool:
-    return scheme.bits not in PACKED_BITS
-
-
-def _plain_faults(linear: Linear, scheme: WeightScheme) -> Iterator[EngineRefusal]:
-    """Yield what GPTQ's own kernels raise, which have bits that no others take.
-
-    Source: vLLM 0.15.1 to 0.21.0, gptq.py GPTQLinearMethod.create_weights.
-    """
+def _unaligned(linear: Linear, scheme: WeightScheme) -> Iterator[EngineRefusal]:
+    """Yield what kernels without padding raise: vLLM 0.15.1 to 0.33.0, AWQLinearMethod, GPTQLinearMethod."""
     if linear.inputs % (scheme.group_size or linear.inputs):
         yield EngineRefusal(Stage.MODEL, UNALIGNED_INPUTS, detail=_cut(linear, scheme))
     if sum(linear.outputs) % Fraction(WORD_BITS, scheme.bits).numerator:
         yield EngineRefusal(Stage.MODEL, UNALIGNED_OUTPUTS, detail=_cut(linear, scheme))
+
+
+def on_marlin(scheme: WeightScheme) -> bool:
+    """Return whether AutoRound asks for a kernel for what is packed as GPTQ packs.
+
+    Source: vLLM 0.14.0 to 0.33.0, apply_gptq_quant_layer and INCWNA16LinearScheme: check_marlin_supported.
+    """
+    return scheme.bits in PACKED_BITS and scheme.symmetric and scheme.group_size in MARLIN_GROUPS
+
+
+def _is_plain(scheme: WeightScheme) -> bool:
+    return scheme.bits not in PACKED_BITS
 
 
 def _splits_groups(linear: Linear, scheme: WeightScheme) -> bool:

@@ -248,10 +248,12 @@ def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> b
     return divides and scheme.group_size in MARLIN_EXPERT_GROUPS and not (plain or weighed)
 
 
-def weight_only_experts(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
+def weight_only_experts(
+    experts: Experts, scheme: WeightScheme, element_bytes: int, *, gptq_zero_points: bool
+) -> int:
     """Return the bytes of experts that Marlin does not take; groups are halved until they divide the sizes.
 
-    No element lies across two bytes. GPTQ's zero points are not stored.
+    No element lies across two bytes. ``gptq_zero_points``: zero points of what is packed as GPTQ are stored.
 
     Source: vLLM 0.19.0 to 0.32.0, moe_wna16.py MoeWNA16Method.create_weights; 0.19.0, gptq.py GPTQConfig.
     """
@@ -261,7 +263,8 @@ def weight_only_experts(experts: Experts, scheme: WeightScheme, element_bytes: i
         group //= 2
     scales = experts.first_width * (hidden // group) + hidden * (width // group)
     packed = BYTE_BITS // scheme.bits
-    zeros = 0 if scheme.symmetric or scheme.format is WeightFormat.GPTQ else scales // packed
+    stored = not scheme.symmetric and (gptq_zero_points or scheme.format is not WeightFormat.GPTQ)
+    zeros = scales // packed if stored else 0
     return experts.count * (experts.elements // packed + scales * element_bytes + zeros)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
@@ -35,6 +36,8 @@ class ResidentConstants:
     """Times the positions of the model for which interleaved M-RoPE has a rotary table."""
     turboquant_splits: int
     """Splits of a sequence for which every TurboQuant layer has a buffer; 0 where layers have none."""
+    keeps_streams: bool
+    """DeepSeek V4's last stage has a buffer for a batch of its residual streams without a draft, too."""
     offload_survives_repacking: bool
     """Quantized weights in the host's memory are moved there again after they were repacked."""
     mxfp4_kernels: tuple[Mxfp4Kernel, ...]
@@ -65,6 +68,8 @@ class WeightStage:
     """Numbers of the model's layers whose cache is in a TurboQuant type."""
     encoded_tokens: int = 0
     """Tokens of one scheduler step, where the stage has encoders."""
+    batch_tokens: int = 0
+    """Tokens of one scheduler step."""
     compute_capability: tuple[int, int] = (9, 0)
 
 
@@ -81,6 +86,7 @@ def resident_weights(
         (rotary_bytes(architecture, constants, layout, stage.layers), "rotary tables"),
         (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
         (deep_feature_bytes(architecture, stage), "buffers for features of an encoder's inner layers"),
+        (stream_bytes(architecture, constants, stage), constants.sources["keeps_streams"]),
     )
     resident = total(
         (
@@ -127,6 +133,21 @@ def deep_feature_bytes(architecture: ModelArchitecture, stage: WeightStage) -> i
     """
     features = sum(tower.deep_features for tower in architecture.media.towers)
     return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
+
+
+def stream_bytes(architecture: ModelArchitecture, constants: ResidentConstants, stage: WeightStage) -> int:
+    """Return the bytes of the buffer from which a draft of DeepSeek V4 reads the residual streams.
+
+    Source: vLLM 0.21.0 and 0.33.0, DeepseekV4Model: _mtp_hidden_buffer, on the last stage.
+    """
+    mixing = architecture.hyper_connections
+    last = stage.layers.stop == len(architecture.layers)
+    compressed = any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.distinct_layers)
+    if mixing is None or not compressed or not last:
+        return 0
+    if architecture.draft is None and not constants.keeps_streams:
+        return 0
+    return stage.batch_tokens * mixing.copies * architecture.hidden_size * BFLOAT16_BYTES
 
 
 def rotary_bytes(
