@@ -21,6 +21,7 @@ from service.engine_config.cache_dtype import (
 from service.engine_config.canvas import canvas_doubts
 from service.engine_config.checkpoint_checks import (
     check_clamped_experts,
+    check_vision,
 )
 from service.engine_config.config_format import as_written_for
 from service.engine_config.engine_config import EngineConfig
@@ -228,6 +229,7 @@ def build_model(
     check_clamped_experts(architecture, engine_config.compute_capability, rules.checkpoints)
     check_expert_kernel(architecture, engine_config)
     check_layouts(architecture, _weights_deployment(engine_config), rules.release)
+    check_vision(architecture, rules.checkpoints)
     check_tied_output(architecture, engine_config.pipeline_parallel_size, rules)
     check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)

@@ -328,6 +328,7 @@ def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
         text_class=bool(text.texts("architectures")),
         experts=_experts_declared(text),
         tying="tie_word_embeddings" in config or "tie_word_embeddings" in text,
+        vision=config.section("vision_config") is not None,
         untied=not text.boolean("tie_word_embeddings", default=True),
         attention_layers=family.attention_layers_specified,
         head_size=text.optional_integer("head_dim", minimum=0) or None,

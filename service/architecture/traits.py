@@ -52,6 +52,8 @@ class DeclaredFields:
     """Whether the config says if the output is tied to the embedding."""
     untied: bool = False
     """Whether the text part says that it is not."""
+    vision: bool = False
+    """Whether it has a part on images (``vision_config``)."""
     attention_layers: bool = True
     """Whether the config (``layer_types``, say) shows the engine which layers of a hybrid attend."""
     head_size: int | None = None

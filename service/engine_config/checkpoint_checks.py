@@ -198,6 +198,17 @@ def _unsupported(dtype: str, name: str, supported: tuple[str, ...]) -> EngineRef
     )
 
 
+def check_vision(architecture: ModelArchitecture, rules: CheckpointRules) -> None:
+    """Refuse a config without a part on images where the class needs one.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    words = rules.vision_required.get(architecture.class_name)
+    if words is not None and not architecture.declared.vision:
+        raise EngineRefusal(Stage.MODEL, words)
+
+
 def check_clamped_experts(
     architecture: ModelArchitecture, capability: ComputeCapability, rules: CheckpointRules
 ) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from service.architecture.encoders.tower import Split, Tower
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.recurrence import (
     GatedDeltaNet,
@@ -16,6 +17,7 @@ from service.architecture.layers.recurrence import (
 )
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
+from service.architecture.traits import MediaInputs
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.parallelism import ParallelismRules
@@ -207,13 +209,27 @@ def check_layers(
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
     for recurrence in architecture.recurrences:
         _check_state(recurrence, tensor_parallel_size)
-    if whole_encoders:
-        return
-    if architecture.media.heads is not None:
-        _check_divisible(architecture.media.heads, tensor_parallel_size)
-    if (architecture.media.width or 0) % tensor_parallel_size:
+    if not whole_encoders:
+        _check_encoders(architecture.media, tensor_parallel_size)
+
+
+def _check_encoders(media: MediaInputs, ranks: int) -> None:
+    if media.heads is not None:
+        _check_divisible(media.heads, ranks)
+    if (media.width or 0) % ranks:
         # vLLM 0.19.1 and 0.33.0, MergedColumnParallelLinear: an assertion without words.
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
+    for tower in media.towers:
+        _check_frame(tower, ranks)
+
+
+def _check_frame(tower: Tower, ranks: int) -> None:
+    """Refuse a split projection around the layers of an encoder: vLLM 0.27.0, ColumnParallelLinear."""
+    if tower.heads % ranks and tower.heads > 1:
+        return
+    for projection in tower.frame:
+        if projection.split is Split.COLUMN and len(projection.outputs) == 1:
+            _check_divisible(projection.outputs[0], ranks)
 
 
 def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:

@@ -23,6 +23,7 @@ from service.advisor.engine_start import resolved
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
+from service.engine_config.parallel_checks import check_layers
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
@@ -133,6 +134,7 @@ def test_what_releases_built_is_not_refused() -> None:
         except (UnknownArchitecture, EngineRefusal):
             continue
         try:
+            check_layers(asked[0], row["tp"], rules_for(asked[2]).parallelism)
             check_layouts(*asked)
             check_towers(*asked)
         except EngineRefusal as refusal:

@@ -66,5 +66,7 @@ class CheckpointRules:
     """
     head_dim_is_rotary: frozenset[str]
     """Model types whose config class takes head_dim for the rotary size (qk_rope_head_dim)."""
+    vision_required: Mapping[str, str]
+    """Classes that need a config of images, and what they say where there is none."""
     miscounted_layers: Mapping[str, str]
     """Classes of which a release may build other layers than the config says, and why."""
