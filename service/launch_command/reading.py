@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.launch_command.compose import compose_starts, is_compose
+from service.launch_command.described_pods import DESCRIBED, described_starts
 from service.launch_command.document_lines import DOCUMENT_KEY, HERE_DOCUMENT, documents_within
 from service.launch_command.helm_values import is_llmd, llmd_starts, other_starts
 from service.launch_command.inspected import inspected_starts, is_inspected
@@ -156,6 +157,8 @@ def _readers(text: str) -> Iterator[Any]:
         yield _documents
     if DOCUMENT_KEY.search(text) and not HERE_DOCUMENT.search(text):
         yield _documents_within
+    if DESCRIBED.search(text):
+        yield described_starts
     if _PYTHON.search(text):
         yield python_starts
     if LIST.search(text):

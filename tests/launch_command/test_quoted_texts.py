@@ -145,3 +145,47 @@ def test_a_container_that_docker_inspect_prints_is_read() -> None:
     assert facts(found)[:3] == ("org/m", "0.19.0", 2)
     assert found.launch.environment == {"VLLM_LOGGING_LEVEL": "DEBUG"}
     assert found.launch.placement.devices == ("2", "3")
+
+
+POD = """
+Name:             vllm-7d9c
+Containers:
+  vllm:
+    Container ID:  containerd://3e30114e2a7f
+    Image:         vllm/vllm-openai:v0.19.0
+    Image ID:      docker.io/vllm/vllm-openai@sha256:6cf9808ca881
+    Port:          8000/TCP
+    Args:
+      --model
+      org/m
+      --tensor-parallel-size=2
+      --api-key
+      $(KEY)
+    State:          Running
+      Started:      Mon, 01 Jan 2026
+    Limits:
+      nvidia.com/gpu:  2
+    Environment:
+      VLLM_LOGGING_LEVEL:  DEBUG
+      KEY:                 <set to the key 'k' in secret 's'>  Optional: false
+  sidecar:
+    Image:  nginx
+    Args:
+      -g
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", ""), ("$ kubectl describe pod vllm\n", "it's all\n"), ("I've this:\n```\n", "```\nIt's it.\n")],
+)
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_pod_that_kubectl_describes_is_read(before: str, after: str, framed: bool) -> None:
+    """kubernetes.io, kubectl describe: one word of a container's arguments a line."""
+    pod = "\n".join(f"\u2502 {line:60} \u2502" for line in POD.split("\n")) if framed else POD
+    found = read_command(before + pod + after)
+    assert facts(found)[:3] == ("org/m", "0.19.0", 2)
+    assert found.launch.placement.gpus_per_node == 2
+    assert found.launch.environment["VLLM_LOGGING_LEVEL"] == "DEBUG"
+    assert found.launch.unresolved == ()
+    assert found.faults == ()

@@ -16,6 +16,7 @@ from service.memory.weights.resident_weights import (
     deep_feature_bytes,
     resident_weights,
     rotary_bytes,
+    stream_bytes,
     turboquant_buffers,
 )
 from service.memory.weights.weight_layout import weight_layout_at
@@ -50,6 +51,24 @@ def test_rotary_tables_are_those_that_the_release_allocates(row: Allocated) -> N
     size = rotary_bytes(architecture, constants_at(release).resident, layout, layers)
 
     assert size / MIB == pytest.approx(row.mib, abs=1.1)
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens", "mib"), [("0.26.0", 8192, 256), ("0.23.0", 16_384, 512), ("0.27.0", 8192, 0)]
+)
+def test_streams_of_a_batch_have_a_buffer_for_a_draft_to_0_26(release: str, tokens: int, mib: int) -> None:
+    """DeepSeek-V4-Flash: four streams of 4,096 elements in bfloat16 a token.
+
+    Logs of 0.26.0 (four ranks, 38.09 GiB) and 0.23.0 (two, 74.35) have so much more than is loaded.
+    """
+    architecture, constants = (
+        bundled("deepseek-ai/DeepSeek-V4-Flash"),
+        constants_at(Version(release)).resident,
+    )
+    last = WeightStage(Parallelism().shards, range(len(architecture.layers)), 256, batch_tokens=tokens)
+
+    assert stream_bytes(architecture, constants, last) == mib * MIB
+    assert stream_bytes(architecture, constants, replace(last, layers=range(4))) == 0
 
 
 def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -> None:
