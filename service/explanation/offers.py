@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from math import ceil, floor
+from math import ceil, floor, gcd
 from typing import Final
 
 from packaging.version import Version
@@ -14,6 +14,8 @@ from service.nearest_names import nearest
 from service.startup_log.log import StartupLog
 from service.startup_log.logged_failure import Failure
 from service.startup_log.released_names import released_name
+from service.startup_log.sentences import without_formats
+from service.units import GIB
 
 MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""
@@ -35,6 +37,15 @@ _ALLOCATION: Final = re.compile(
     r"(\d{1,6}(?:\.\d{1,3})?) GiB"
 )
 """PyTorch 2, CUDACachingAllocator: what was asked, and the whole device."""
+_CUT: Final = re.compile(
+    r" = (\d{1,8}) is not\s{1,16}divisible by (?:[\w']{1,24} ){0,4}[\w']{1,24} = (\d{1,6})"
+)
+"""A part of a weight on a rank, and the block that it should be a multiple of."""
+_BILLIONS: Final = re.compile(r"[-_](\d{1,4}(?:\.\d)?)[bB](?![a-zA-Z0-9])")
+"""The size in the name of a model: `Some-Model-72B-Instruct`."""
+OF_TWO_BYTES: Final = frozenset({"bfloat16", "float16", "half"})
+MOST_OF_A_GPU: Final = 80
+"""GiB of weights that a GPU with 80 GB cannot hold."""
 HALF: Final = 0.5
 """Of a hundredth: what the digits of a log can hide."""
 
@@ -81,6 +92,15 @@ def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
             yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
         case "out_of_memory" | "media_fill_memory" if (sizes := _ALLOCATION.search(message)) is not None:
             yield from _larger_than_device(*(float(each) for each in sizes.groups()))
+        case "out_of_memory":
+            yield from _weights_of_its_name(log)
+        case "quantization_blocks_do_not_divide" if (cut := _CUT.search(message)) is not None:
+            yield from _whole_blocks(log, int(cut[1]), int(cut[2]))
+        case "ray_cluster_not_ready" if (ray := log.around.ray) is not None and ray.counted < ray.asked:
+            yield (
+                f"let Ray count {ray.asked} GPUs, of which it knows {ray.counted}: a node that joined "
+                "brought none, or another device; start Ray there again with --num-gpus"
+            )
         case "unknown_argument":
             yield from _spelled_alike(message)
             yield from _unknown_flag(log, message)
@@ -88,6 +108,39 @@ def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
             yield f"--max-num-seqs {int(blocks)}: that many blocks of recurrent state fit"
         case "lora_rank" if (rank := log.number("lora_rank")) is not None:
             yield f"--max-lora-rank {_allowed_rank(int(rank))}: the adapter's rank is {int(rank)}"
+
+
+def _weights_of_its_name(log: StartupLog) -> Iterator[str]:
+    """Yield what the size in a model's name says where its weights alone are more than any one GPU has."""
+    config = {**log.resolved, **log.flags}
+    name = (log.model or "").rstrip("/").rpartition("/")[2]
+    named = _BILLIONS.search(name)
+    quantized = log.word("weight_quantization") not in {None, "None"} or "quantization" in config
+    if named is None or quantized or config.get("dtype") not in OF_TWO_BYTES:
+        return
+    if without_formats(name) != name:
+        return
+    ranks = int(config.get("tensor_parallel_size", 1)) * int(config.get("pipeline_parallel_size", 1))
+    size = float(named[1]) * 2e9 / GIB
+    if size / ranks > MOST_OF_A_GPU:
+        yield (
+            f"--tensor-parallel-size over more GPUs, or a quantized checkpoint: {named[1]} billion "
+            f"parameters of 2 bytes are {size:.0f} GiB, here on {ranks} GPU{'s' if ranks > 1 else ''}"
+        )
+
+
+def _whole_blocks(log: StartupLog, part: int, block: int) -> Iterator[str]:
+    """Yield with how many ranks the part of a weight on one of them is whole blocks."""
+    config = {**log.resolved, **log.flags}
+    ranks = config.get("tensor_parallel_size", 1 if log.flags_logged else None)
+    times = block // gcd(part, block)
+    whole = f"{part:,} x {times} = {part * times:,} is {part * times // block:,} blocks of {block}"
+    if ranks == 1:
+        yield f"other kernels or another checkpoint: {part:,} is not a multiple of {block} on one rank either"
+    elif ranks is None:
+        yield f"1/{times} of this start's --tensor-parallel-size, if ranks cut this weight: {whole}"
+    elif ranks % times == 0:
+        yield f"--tensor-parallel-size {ranks // times}, if ranks cut this weight: {whole}"
 
 
 def _larger_than_device(asked: float, total: float) -> Iterator[str]:

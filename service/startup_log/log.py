@@ -1,5 +1,6 @@
 """StartupLog: the facts in a startup log, such as release, model, flags, memory figures and failure."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,10 @@ OFTEN: Final = 3
 """Times that a process says that another one does not answer, each after a minute, when one hangs."""
 LAST: Final = 8
 """Lines at the end of a log that show what it was doing."""
+_HUB_FILE: Final = re.compile(
+    r"https?://[\w.:-]{3,80}/(?:api/models/)?([\w.-]{1,96}/[\w.-]{1,96})/(?:resolve|raw|tree|revision)/"
+)
+"""The address of a file of a model."""
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
 _STOPS: Final = _BY_NAME["ends_without_a_word"]
 
@@ -149,7 +154,7 @@ def read_log(log: str | CondensedLog) -> StartupLog:
     starts = split_starts(lines)
     which, failed = _explained(starts)
     start, milestone = starts[which].lines, starts[which].milestone
-    failure = _silent(starts[which]) if failed is None else starts[failed].failure
+    failure = _silent(starts[which]) if failed is None else _as_logged(starts[failed])
     came_up = failed is not None and failed != which and starts[which].milestone in CAME_UP
     command = command_arguments(lines)
     logged = logged_arguments(start) or logged_arguments(lines)
@@ -165,7 +170,7 @@ def read_log(log: str | CondensedLog) -> StartupLog:
         lines=read[-1].number if read else 0,
         release=str(release.value) if release else _only_release(starts),
         releases=_releases(start),
-        model=_first(logged, command, config) or (str(model.value) if model else None),
+        model=_first(logged, command, config) or (str(model.value) if model else _of_hub(failure)),
         flags={**(command.flags if command else {}), **(logged.flags if logged else {})},
         resolved=config.flags if config else {},
         flags_logged=command is not None or logged is not None,
@@ -227,6 +232,12 @@ def _first(*places: Arguments | None) -> str | None:
     return next((name for name in names if any(map(str.isalnum, name))), None)
 
 
+def _of_hub(failure: Failure | None) -> str | None:
+    """Return the model whose file the Hub refused, by the address in its message."""
+    found = None if failure is None else _HUB_FILE.search(failure.message)
+    return None if found is None else found[1]
+
+
 def _unread(lines: Sequence[LogLine]) -> int:
     """Return how many numbers of lines are missing between those that were read."""
     pairs = pairwise(lines)
@@ -268,6 +279,19 @@ def _silent(start: LoggedStart) -> Failure | None:
         return None
     line = next((each for each in reversed(start.lines) if each.text), None)
     return None if line is None else Failure("", line.text, line.number, _STOPS, {}, follows=True)
+
+
+def _as_logged(start: LoggedStart) -> Failure | None:
+    """Return a described failure in the program's words, where the program logs that it waits for this."""
+    failure = start.failure
+    if failure is None or failure.cause is None or not failure.paraphrased:
+        return failure
+    says = [words for words, cause in WAITS_FOR.items() if cause == failure.cause.name]
+    line = next((line for line in reversed(start.lines) if any(words in line.text for words in says)), None)
+    if line is None:
+        return failure
+    message = line.text[:MAX_MESSAGE]
+    return replace(failure, message=message, line=line.number, paraphrased=False, hangs=True)
 
 
 def _hangs(start: LoggedStart) -> Failure | None:

@@ -197,7 +197,7 @@ def by_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
 
 def decided_by_message(lines: Sequence[LogLine]) -> Failure | None:
     """Return the failure that a message of a level which reports none decides; ``None`` without any."""
-    found = _deciding(lines)
+    found = _deciding(list(known_words(lines, quiet=True)), lines)
     return None if found is None else of_known(found, [found], {}, lines)
 
 
@@ -315,7 +315,7 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 def _is_own(failure: Failure) -> bool:
     """Whether a failure is the program's own exception, and not only the end of a process."""
     if failure.cause is None:
-        return bool(failure.type)
+        return bool(failure.type) or not failure.follows
     return not (failure.follows or failure.cause.name in ENDED)
 
 
@@ -335,24 +335,19 @@ def _beside(lines: Sequence[LogLine]) -> Callable[[FailureCause], bool]:
     return counts
 
 
-def _warning(lines: Sequence[LogLine]) -> KnownWords | None:
+def _warning(quiet: Sequence[KnownWords], lines: Sequence[LogLine]) -> KnownWords | None:
     """Return the warning that explains a failure, else a message that decides, of whatever level it is.
 
     A kind of device that was not found says nothing where another one was.
     """
-    quiet = (each for each in known_words(lines, quiet=True) if lines[each.at].level != "INFO")
-    warned = (each for each in quiet if each.cause.warned)
-    return next(warned, None) or _deciding(lines)
+    warned = (each for each in quiet if each.cause.warned and lines[each.at].level != "INFO")
+    return next(warned, None) or _deciding(quiet, lines)
 
 
-def _deciding(lines: Sequence[LogLine]) -> KnownWords | None:
+def _deciding(quiet: Sequence[KnownWords], lines: Sequence[LogLine]) -> KnownWords | None:
     found = any(_FOUND in line.text for line in lines)
     return next(
-        (
-            each
-            for each in known_words(lines, quiet=True)
-            if each.cause.decides and not (found and each.cause.name in OF_NO_DEVICE)
-        ),
+        (each for each in quiet if each.cause.decides and not (found and each.cause.name in OF_NO_DEVICE)),
         None,
     )
 
@@ -369,7 +364,7 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     wrapper = next(
         (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)
     )
-    warned = _warning(lines)
+    warned = _warning(list(known_words(lines, quiet=True)), lines)
     if warned is not None and (complains or at is not None or wrapper is not None):
         return of_known(warned, [warned], {}, lines)
     if at is None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from service.startup_log.given_settings import given_settings
 from service.startup_log.lines import LogLine
+from service.startup_log.ray_resources import RayGpus, read_ray_gpus
 
 _RELEASES: Final = (
     # collect_env; an image's tag; pip and uv; a person.
@@ -36,6 +37,8 @@ _RELEASES: Final = (
         "vllm",
         re.compile(r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[\w+]{0,40}) (?:of|from) \W?vllm\b"),
     ),
+    # "Images 0.28.0 and 0.27.1"
+    ("image", re.compile(r"(?i)\bimages?:?\s{1,3}`?v?(0\.\d{1,3}\.\d[\w.]{0,40})")),
     ("vllm", re.compile(r"(?i)(?:^|[^a-z])vllm[-_]?v?([01]\.\d{1,3}(?:\.\d[\w+]{0,40})?)(?=[/\\])")),
 )
 """Patterns of a release, the surest first, each with lower-case words that its lines contain."""
@@ -135,6 +138,8 @@ class Surroundings:
     """`cuda`, `rocm`, `cpu`, `xpu`, `tpu`; ``None`` if the text does not say."""
     capability: str | None = None
     """Compute capability of the GPU, as the text says it or by the family that it names."""
+    ray: RayGpus | None = None
+    """GPUs that Ray counts and that the start waits for."""
     given: tuple[str, ...] = ()
     """Variables that the text sets, as ``NAME=value``, and flags that did not help, as they are written."""
 
@@ -154,6 +159,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         mentioned=_unique(_mentions(lines)),
         platform=_platform(lines),
         capability=next(_capabilities(lines), None),
+        ray=read_ray_gpus(lines),
         given=given_settings(lines),
     )
 
@@ -168,7 +174,11 @@ _LEFT: Final = re.compile(r"(?i)[^.]{0,20}\bbut (?:after|since) (?:upgrad|updat)
 
 
 def _release(lines: Sequence[LogLine]) -> str | None:
-    candidates = [line.text for line in lines if line.origin is None and "vllm" in line.text.lower()]
+    candidates = [
+        line.text
+        for line in lines
+        if line.origin is None and any(words in line.text.lower() for words in ("vllm", "image"))
+    ]
     for words, pattern in _RELEASES:
         found = (
             (text, match)

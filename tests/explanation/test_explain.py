@@ -257,3 +257,49 @@ def test_a_failure_without_words_takes_its_cause_from_the_plan_if_the_plan_has_o
     assert ranks is not None
     assert (ranks.cause, ranks.basis, ranks.fixes) == (None, CauseBasis.UNKNOWN, ())
     assert ranks.planned is not None
+
+
+@pytest.mark.parametrize(
+    ("config", "offered"),
+    [
+        # 72e9 parameters of 2 bytes are 134.1 GiB.
+        ("model='/m/Some-72B-Instruct', dtype=torch.bfloat16, tensor_parallel_size=1", ["134 GiB"]),
+        ("model='/m/Some-72B-Instruct', dtype=torch.bfloat16, tensor_parallel_size=2", []),
+        ("model='/m/Some-72B-Instruct-AWQ', dtype=torch.float16, tensor_parallel_size=1", []),
+        ("model='/m/Some-72B', dtype=torch.float16, quantization=awq, tensor_parallel_size=1", []),
+    ],
+)
+def test_weights_that_no_gpu_holds_are_known_by_the_name_of_the_model(
+    config: str, offered: list[str]
+) -> None:
+    log = read_log(
+        f"torch.OutOfMemoryError: CUDA out of memory.\n"
+        f"INFO 12-27 09:11:40 llm_engine.py:249] Initializing an LLM engine (v0.6.4) with config: {config}\n"
+    )
+    ending = explain(log, None, gpu_specified=False).ending
+
+    assert ending is not None
+    assert [words for words in offered if words in " ".join(ending.offers)] == offered
+    assert bool(ending.offers) == bool(offered)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        # 7,392 = 2^5 x 231, so that four parts make 29,568 = 231 x 128.
+        (4, "--tensor-parallel-size 1, if ranks cut this weight: 7,392 x 4 = 29,568 is 231 blocks of 128"),
+        (8, "--tensor-parallel-size 2, if ranks cut this weight: 7,392 x 4 = 29,568 is 231 blocks of 128"),
+        (1, "other kernels or another checkpoint"),
+    ],
+)
+def test_the_ranks_with_whole_blocks_follow_from_the_part_of_one(ranks: int, words: str) -> None:
+    """vLLM 0.5.4, model_executor/layers/quantization/utils/marlin_utils.py verify_marlin_supports_shape."""
+    log = read_log(
+        f"vllm serve org/model -tp {ranks}\nValueError: Weight input_size_per_partition = 7392 is not "
+        "divisible by min_thread_k = 128.\n"
+    )
+    ending = explain(log, None, gpu_specified=False).ending
+
+    assert ending is not None
+    assert ending.offers[0].startswith(words)
+    assert ("smaller --tensor-parallel-size" in ending.remedy) == (ranks > 1)

@@ -139,8 +139,19 @@ def test_a_check_of_c_is_the_program_s_own_message() -> None:
         "top_k.\n"
     )
 
-    assert found.line == 2
+    assert (found.cause, found.line) == (None, 2)
     assert "(1 vs. 6)" in found.message
+
+
+def test_a_limit_of_images_that_a_release_refuses_is_not_only_a_flag_too_many() -> None:
+    """vLLM 0.9.2, config.py ModelConfig; the form of zai-org/GLM-V#9."""
+    found = _ending(
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "  Value error, `limit_mm_per_prompt` is only supported for multimodal models. [type=value_error]\n"
+    )
+
+    assert found.cause == "settings_refused"
+    assert "newer release" in found.remedy
 
 
 @pytest.mark.parametrize(
@@ -294,3 +305,31 @@ def test_an_exception_in_brackets_of_a_title_is_read() -> None:
     found = _ending("[Bug]: Unable to use speculative decoding (KeyError: 40)\n")
 
     assert (found.type, found.message) == ("KeyError", "40")
+
+
+WAITING = (
+    "(EngineCore pid=7) INFO 06-07 17:40:05 [ray_utils.py:464] Waiting for creating a placement group of "
+    "specs "
+    "for 150 seconds. specs=[{'GPU': 1.0}, {'GPU': 1.0}]. Check `ray status` and `ray list nodes`"
+)
+
+
+def test_a_hang_in_a_title_is_shown_in_the_program_s_words_with_what_ray_counts() -> None:
+    """vLLM 0.22.0, v1/executor/ray_utils.py; Ray 2, `ray status`; the form of gpustack/gpustack#5509."""
+    status = "0.0/34.0 CPU\n0.0/{}.0 GPU\nPending Demands:\n{{'GPU': 1.0}} * 2 (PACK): 1+ pending\n"
+    found = _ending(f"Stuck waiting for a placement group\n{WAITING}\n{status.format(1)}")
+
+    assert (found.cause, found.line, found.hangs) == ("ray_cluster_not_ready", 2, True)
+    assert "2 GPUs, of which it knows 1" in found.offers[0]
+    assert _ending(f"Stuck waiting for a placement group\n{WAITING}\n{status.format(8)}").offers == ()
+
+
+def test_the_model_is_read_from_the_address_that_the_hub_refused() -> None:
+    text = "RepositoryNotFoundError: 401 Client Error. (Request ID: R)\nRepository Not Found for url: {}.\n"
+    log = read_log(text.format("https://huggingface.co/some/model-27B/resolve/main/config.json"))
+
+    assert log.model == "some/model-27B"
+
+
+def test_a_release_of_an_image_is_read() -> None:
+    assert read_log("It fails.\nImages 0.28.0 and 0.27.1, A100 80GB.\n").around.release == "0.28.0"
