@@ -19,6 +19,9 @@ from service.memory.profile_run import reads_length
 LENGTH_STEP: Final = 1024
 """Tokens to a multiple of which a search rounds a shorter context down, and between lengths that are tried
 where the profile run depends on the length."""
+ROUND_STEPS: Final = (LENGTH_STEP, 256)
+"""Tokens to a multiple of which a proposed context is rounded down, where that takes less than an eighth."""
+LEAST_STEPS: Final = 8
 SizeOf: TypeAlias = Callable[[Estimate], int]
 """Returns one of the bytes of an estimate."""
 
@@ -49,7 +52,7 @@ def shorter_attempts(
 def shorter_lengths(
     request: PlanRequest, flags: ServeFlags, steps: EngineSteps, gpu: GpuType
 ) -> Iterator[int]:
-    """Yield in tokens the longest context that is sure to fit, then the longest that is expected to.
+    """Yield in tokens the longest context that is sure to fit, then the longest that is expected to, rounded.
 
     Nothing where the whole one fits, or none does.
     """
@@ -58,7 +61,13 @@ def shorter_lengths(
         return
     whole = started.start.engine_config.max_model_len
     lengths = (longest_length(request, flags, steps, gpu, size) for size in (sure, expected))
-    yield from dict.fromkeys(length for length in lengths if 0 < length < whole)
+    yield from dict.fromkeys(rounded_down(length) for length in lengths if 0 < length < whole)
+
+
+def rounded_down(length: int) -> int:
+    """Return a length to propose: estimates of memory tell no more of it than its first digits."""
+    step = next((each for each in ROUND_STEPS if length >= LEAST_STEPS * each), 1)
+    return length // step * step
 
 
 def longest_length(

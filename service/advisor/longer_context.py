@@ -15,6 +15,12 @@ from service.engines.rules.lengths import LengthRules, YarnLength
 LENGTH_KEY: Final = "max_position_embeddings"
 MOST_FACTOR: Final = 4.0
 """Largest factor that is offered. Source: model cards of Qwen2.5 and Qwen3, which publish YaRN with 4.0."""
+TRAINED_LENGTHS: Final = {("qwen3", 40_960): 32_768, ("qwen3_moe", 40_960): 32_768}
+"""Length that YaRN scales, by ``model_type`` and the config's length, where cards name a shorter one.
+
+The config's length is the trained one and 8,192 positions more, a reserve for prompts. Source: model cards of
+Qwen3-8B and Qwen3-235B-A22B, Processing Long Texts: factor 4.0 of 32,768 for 131,072 tokens, 2.0 for 65,536.
+"""
 STEP: Final = 4096
 """Tokens by which a length is rounded up that a workload asks for."""
 SCALED: Final = (
@@ -103,13 +109,14 @@ def _is_number(text: str) -> bool:
 
 
 def _scaling(architecture: ModelArchitecture, asked: int) -> RopeScaling | None:
-    """Return the scaling for a length: the one that the config has, or YaRN from the config's length."""
+    """Return the scaling for a length: the one that the config has, or YaRN from the trained length."""
     context = architecture.context
     known = [each for each in context.scalings if each.type != "default"]
     if known:
         (first, *others) = known
         reach = (first.factor or 0) * (first.original_length or 0)
         return first if not others and first.type == "yarn" and asked <= reach else None
-    length = context.length or asked
+    configured = context.length or asked
+    length = TRAINED_LENGTHS.get((architecture.model_type, configured), configured)
     factor = asked / length
     return RopeScaling("yarn", factor, length) if factor <= MOST_FACTOR else None

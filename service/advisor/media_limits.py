@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.advisor.engine_steps import EngineSteps
-from service.advisor.fix_attempt import FixAttempt, expected, longest_length, sure
+from service.advisor.fix_attempt import FixAttempt, expected, longest_length, rounded_down, sure
 from service.advisor.plan_request import Model, PlanRequest
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -37,8 +37,10 @@ def media_attempts(
         helping = [each for each in limits if longest[each] > alone]
         yield from helping
         for each in helping:
-            words = f"{each.words} --max-model-len {longest[each]}"
-            yield replace(each, words=words, flags=each.flags.of_length(longest[each]))
+            length = rounded_down(longest[each])
+            yield replace(
+                each, words=f"{each.words} --max-model-len {length}", flags=each.flags.of_length(length)
+            )
         if helping or alone:
             return
 

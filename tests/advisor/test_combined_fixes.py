@@ -127,7 +127,19 @@ def test_two_gpus_are_offered_without_quantized_weights_where_these_are_not_need
 def test_a_model_keeps_its_encoders_where_something_else_helps(flags: ServeFlags) -> None:
     offered = list(fixes(checked(VISION, "l4-24gb", "0.33.0", flags)))
     assert not [each for each in offered if "--language-model-only" in each]
-    assert "--limit-mm-per-prompt" in offered[0]
+    assert "--max-model-len" in offered[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu"), [("Qwen/Qwen3-8B", "l4-24gb"), ("Qwen/Qwen3-32B", "h100-sxm-80gb")]
+)
+def test_proposed_lengths_are_rounded_down_as_a_search_rounds_them(model: str, gpu: str) -> None:
+    """The memory that is estimated tells no more of a length than its first digits."""
+    found = fixes(checked(model, gpu, "0.33.0", ServeFlags()))
+    lengths = [int(each.rpartition(" ")[2]) for each in found if each.startswith("--max-model-len")]
+
+    assert lengths
+    assert all(length % 1024 == 0 for length in lengths)
 
 
 def test_as_many_sequences_as_the_engine_names_are_offered() -> None:

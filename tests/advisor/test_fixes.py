@@ -193,15 +193,28 @@ def test_a_size_that_does_not_divide_the_heads_hides_no_absent_dtype() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [None, {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}]
+    ("given", "model_type", "factor", "original"),
+    [
+        (
+            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+            "qwen3",
+            4.0,
+            32_768,
+        ),
+        # The model cards of Qwen3 publish this for 131,072 tokens.
+        (None, "qwen3", 4.0, 32_768),
+        (None, "qwen2", 3.2, 40_960),
+    ],
 )
-def test_a_longer_context_is_offered_with_all_keys_that_it_needs(given: dict[str, object] | None) -> None:
+def test_a_longer_context_is_offered_with_all_keys_that_it_needs(
+    given: dict[str, object] | None, model_type: str, factor: float, original: int
+) -> None:
     """Since 0.30.0 YaRN's factor is not multiplied with the length, so the length is replaced too.
 
     Qwen3-8B: max_position_embeddings 40,960 and rope_theta 1,000,000, as its config says.
     """
     overrides = None if given is None else JsonObject.of({"rope_scaling": given})
-    read = bundled("Qwen/Qwen3-8B")
+    read = replace(bundled("Qwen/Qwen3-8B"), model_type=model_type)
     if given is not None:
         context = replace(read.context, scalings=(RopeScaling("yarn", 4.0, 32_768),))
         read = replace(read, context=context)
@@ -216,8 +229,8 @@ def test_a_longer_context_is_offered_with_all_keys_that_it_needs(given: dict[str
     assert said["rope_parameters"] == {
         "rope_type": "yarn",
         "rope_theta": 1_000_000.0,
-        "factor": 4.0 if given else 3.2,
-        "original_max_position_embeddings": 32_768 if given else 40_960,
+        "factor": factor,
+        "original_max_position_embeddings": original,
     }
     assert "rope_scaling" not in said
     assert fixes(refused)[offered[0]].verdict is Verdict.STARTS
