@@ -27,7 +27,6 @@ ROWS: Final = json.loads(gzip.decompress(FILE.read_bytes()))
 HUMMING: Final = Version("0.23.0")
 """Releases since then were asked without kernels of packed integers that they have: later checks refuse."""
 NOT_FORESEEN: Final[Mapping[str, str]] = {
-    "Gemma4UnifiedForConditionalGeneration": "a config without the encoder that the class asks for",
     "Qwen3_5MoeForConditionalGeneration": "humming, which the release was asked without, takes the layer",
 }
 """Classes of which a start is refused that we plan, and why."""
