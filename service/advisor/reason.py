@@ -299,6 +299,11 @@ def _quantized(candidates: Iterable[Candidate], best: Candidate, request: PlanRe
             f"With --quantization {first.flags.quantization} (weights rounded while they load) "
             f"{_gpus(first, starts_sentence=False)} would do{shorter}."
         )
+    if best.flags.quantization != specified and request.siblings:
+        yield (
+            "Each start reads the 16-bit weights and rounds them; a checkpoint that is quantized takes "
+            "less to store and to load."
+        )
     if first is not None or best.flags.quantization != specified:
         yield from _siblings(request)
 

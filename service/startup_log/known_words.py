@@ -46,6 +46,7 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
     ``quiet``: warnings and messages of the engine that report no failure count too.
     """
     found: dict[int, KnownWords] = {}
+    values_of: _ValuesOf = {}
     texts = [line.text for line in lines]
     # Who writes a message down often marks other words of it than the engine does.
     unmarked = [without_backticks(text) if "`" in text else "" for text in texts]
@@ -57,7 +58,7 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
             continue
         if before is None and (at in silent or _is_denied(cause, lines[at].text, text)):
             continue
-        for values in template.find(text):
+        for values in _values(which, text, values_of):
             known = {} if before is None else before.values
             before = found[at] = KnownWords(at, cause, {**known, **values})
     for at, cause in _by_form(texts):
@@ -69,6 +70,16 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
         if line.text in _WHOLE and at not in found:
             found[at] = KnownWords(at, _WHOLE[line.text], {})
     yield from (found[at] for at in sorted(found))
+
+
+_ValuesOf = dict[tuple[int, str], Sequence[Mapping[str, float | str]]]
+
+
+def _values(which: int, text: str, known: _ValuesOf) -> Sequence[Mapping[str, float | str]]:
+    """Return the values of a sentence in a text; ranks and restarts repeat lines, which are searched once."""
+    if (which, text) not in known:
+        known[which, text] = tuple(_SENTENCES[which][1].find(text))
+    return known[which, text]
 
 
 def _says_more(cause: FailureCause, before: KnownWords | None) -> bool:

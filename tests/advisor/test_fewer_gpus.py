@@ -85,6 +85,18 @@ def test_nvlink_is_named_only_where_another_gpu_is_a_choice(count: int | None, *
     assert (NVLINK in found.reason) is named
 
 
+@pytest.mark.parametrize("siblings", [(), ("Qwen/Qwen3-32B-FP8",)])
+def test_weights_that_each_start_rounds_are_held_against_a_published_checkpoint(
+    siblings: tuple[str, ...],
+) -> None:
+    """Qwen3-32B on an L40S: 61 GiB are read at each start, or 32 of the checkpoint in FP8."""
+    found = planned("Qwen/Qwen3-32B", "l40s-48gb", *siblings)
+
+    assert found.recommended is not None
+    assert found.recommended.flags.quantization == "fp8_per_tensor"
+    assert ("reads the 16-bit weights" in found.reason) is bool(siblings)
+
+
 def test_levers_that_cannot_be_are_said_to_be_none() -> None:
     """Nothing starts on one RTX 4090, so there is nothing to change."""
     asked = requested(GEMMA, "rtx-4090-24gb", "0.33.0", ServeFlags(), with_levers=True).with_count(1)

@@ -86,12 +86,14 @@ def _captured() -> list[tuple[Startup, float]]:
 
 
 def test_seven_of_ten_logged_captures_are_in_the_interval() -> None:
-    """66 of 89: 60 % of the newest, of which three A100 with old drivers take four times what others do."""
+    """99 of 117, and one more between two releases, of which the older lacks its cache type.
+
+    Three A100 with old drivers take four times what others do.
+    """
     hits = []
     for startup, logged in _captured():
-        memory = runs_of(startup, startup.flags)[0].candidate.memory
-        assert memory is not None
-        graphs = memory.captured_graphs
+        planned = [run.candidate.memory for run in runs_of(startup, startup.flags)]
+        graphs = next(memory for memory in planned if memory is not None).captured_graphs
         hits.append(graphs.low - GIB // 200 <= logged * GIB <= graphs.high + GIB // 200)
 
     assert len(hits) >= 45

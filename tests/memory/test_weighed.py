@@ -2,7 +2,7 @@
 
 `weighed.json.gz` holds what vLLM 0.19.0 to 0.33.0 allocated on torch's meta device for tensor parallel rank 0
 of each pipeline stage: classes drawn evenly, with their own configs or a random layout of `layouts.json.gz`
-(seeds 77, 4711, 20261122 to 20261129, and 20261201, where sizes and lists were changed at random too),
+(seeds 77, 4711, 20261122 to 20261129, and 20261201 and 20261202, which changed sizes and lists too),
 encoders of images and sound, two layers of gpt-oss with 32 experts in each layout, and classes with and
 without a tied output. Most models with more than eight layers were cut to eight. Rows with
 `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
@@ -58,6 +58,8 @@ FAR_LAYOUTS: Final[Mapping[str, str]] = {
     "20261125-0066": "transformers runs the class, which the release does not list",
     "20261128-0294": "the same",
     "20261201-0183": "transformers 4 pools, as in 4711-0123",
+    "20261202-0030": "the same",
+    "20261202-0332": "Zamba 2 calls the attention that layers share model.qkv_proj, without self_attn",
     "20261201-0611": "on the meta device alone the projector stays quantized",
 }
 """Rows that are further off for their layout, and why."""

@@ -308,3 +308,11 @@ def test_the_platform_decides_what_helps(file: str, words: str) -> None:
     )
 
     assert words in ending(text).remedy
+
+
+def test_a_kernel_of_flashinfer_that_no_compiler_can_make_for_this_gpu() -> None:
+    """FlashInfer 0.5, compilation_context.py get_nvcc_flags_list; the form of vllm-project/vllm#31740."""
+    found = ending("RuntimeError: No supported CUDA architectures found for major versions [10].")
+
+    assert found.cause == "flashinfer_without_gpu_of_its_own"
+    assert "--moe-backend triton" in found.remedy
