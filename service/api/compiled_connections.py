@@ -47,6 +47,7 @@ class CompiledProtocol(LimitedConnection, HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Expect the body, unless an earlier request is still being answered: until then nothing is read."""
         super().on_headers_complete()
+        self._note_last_request()
         self._body_is_missing = True
         self._expect(None if self.pipeline else "body")
 

@@ -41,6 +41,12 @@ OPERATORS_CONNECTIONS: Final = 32
 LINGER_SECONDS: Final = 1.0
 """Time for which a refused connection is still read: closing it at once could take back the answer."""
 
+FIRST_REQUEST_SECONDS: Final = 0.5
+"""Time that a new connection has to begin its first request while the server stops.
+
+Its caller was accepted, and may have sent the request already: to close the connection would lose it.
+"""
+
 OnRefusal: TypeAlias = Callable[[ConnectionRefusal], None]
 
 
@@ -113,6 +119,8 @@ class LimitedConnection:
     _refused = False
     """Whether the last answer was written, so that what still arrives is of no interest."""
     _draining: asyncio.TimerHandle | None = None
+    _is_last = False
+    """Whether the request that is read now, or comes next, is the last one of this connection."""
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - the protocols behind disagree
         """Accept a connection; where there are too many, close the longest idle one."""
@@ -152,6 +160,28 @@ class LimitedConnection:
         """Stop checking: the answer was read."""
         self._stop_draining()
         super().resume_writing()  # type: ignore[misc] # of the protocol behind
+
+    def shutdown(self) -> None:
+        """Close the connection: after its request, where one is answered or read, or may be on its way."""
+        if self.cycle is not None and not self._is_read:
+            super().shutdown()  # type: ignore[misc] # of the protocol behind
+            return
+        self._is_last = True
+        self.loop.call_later(FIRST_REQUEST_SECONDS, self._close_unused)
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether a part of a request has arrived, and the rest is awaited."""
+        return self._awaited == "body" or (self._awaited == "head" and self._head_begun)
+
+    def _close_unused(self) -> None:
+        if not self._is_read and (self.cycle is None or self.cycle.response_complete):
+            self.transport.close()
+
+    def _note_last_request(self) -> None:
+        """Have the connection closed after the request that was begun, where it is the last one."""
+        if self._is_last and self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
 
     def _tell_whether_over_limit(self) -> None:
         over_limit = len(self.connections) > self.limits.connections
@@ -249,6 +279,7 @@ class LimitedProtocol(LimitedConnection, H11Protocol):
         """Begin the requests that have been received."""
         self._tell_whether_over_limit()
         super().handle_events()
+        self._note_last_request()
         state = self.conn.their_state
         if state is h11.SEND_BODY:
             self._expect("body")

@@ -253,6 +253,33 @@ async def test_a_head_that_does_not_end_is_refused(app: FastAPI) -> None:
         writer.close()
 
 
+@pytest.mark.parametrize(
+    "at_first", [b"", b"GET /livez HTT", LARGE_REQUEST[:-5]], ids=["none", "head", "body"]
+)
+async def test_a_request_that_is_on_its_way_when_the_server_stops_is_answered(
+    app: FastAPI, at_first: bytes
+) -> None:
+    whole = LARGE_REQUEST if at_first == LARGE_REQUEST[:-5] else b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with engine_config(app, ConnectionLimits(100)) as port:
+        reader, writer = await opened(port, at_first)
+        await asyncio.sleep(0.05)
+        stopping = asyncio.create_task(asyncio.sleep(0.1))
+        stopping.add_done_callback(lambda _: writer.write(whole[len(at_first) :]))
+    # The server stops here, and waits for the rest of the request.
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_a_silent_connection_does_not_keep_the_server_from_stopping(app: FastAPI) -> None:
+    loop = asyncio.get_running_loop()
+    async with engine_config(app, ConnectionLimits(100)) as port:
+        silent = await opened(port)
+        begun = loop.time()
+    assert loop.time() - begun < PATIENCE / 2
+    assert await closed(silent)
+
+
 async def test_requests_that_follow_each_other_at_once_are_answered_in_order(app: FastAPI) -> None:
     first, last = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /gpus HTTP/1.1\r\nHost: x\r\n"
     async with engine_config(app, ConnectionLimits(100)) as port:
