@@ -45,6 +45,7 @@ NEAREST_DTYPES: Final = ("auto", "fp8", "float16", "bfloat16", "int8_per_token_h
 """Cache dtypes to try instead, the least lossy first. Of the 16-bit floats only the model's own works."""
 DENSER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
 """Those of them that take less memory."""
+MODEL_DTYPES: Final = ("bfloat16", "float16")
 CHOSEN_BY_THE_ENGINE: Final = (
     "attention_backend",
     "block_size",
@@ -117,6 +118,7 @@ def refusal_sources(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
     rules = steps.rules
     yield _patched(flags, rules)
     yield from ((attempt,) for attempt in islice(_other_dtypes(flags, rules), MOST_DTYPES))
+    yield _other_model_dtypes(flags, rules)
     yield _allowed_length(flags, steps, gpu)
     yield from ((attempt,) for attempt in _left_out(flags, rules))
     yield _whole_experts(flags, rules)
@@ -236,6 +238,13 @@ def _allowed_length(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
     if length < flags.max_model_len:
         changed = replace(flags, max_model_len=length)
         yield FixAttempt(f"--max-model-len {length}", changed, steps.rules)
+
+
+def _other_model_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield the other 16-bit floats, where the command says the dtype of the weights."""
+    for dtype in MODEL_DTYPES if flags.dtype not in {None, "auto"} else ():
+        if dtype != flags.dtype:
+            yield FixAttempt(f"--dtype {dtype}", replace(flags, dtype=dtype), rules)
 
 
 def _left_out(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

@@ -68,9 +68,15 @@ def notes_of(refused: RefusedStart, fixes: Sequence[Fix], started: Started) -> I
     yield from _length_notes(request, base, fixes)
     if request.with_levers:
         yield NO_LEVERS
-    if any(OFFLOAD in fix.change for fix in fixes):
+    yield from cost_notes(fixes)
+
+
+def cost_notes(fixes: Iterable[Fix]) -> Iterator[str]:
+    """Yield what fixes cost beside memory."""
+    changes = [fix.change for fix in fixes]
+    if any(OFFLOAD in each for each in changes):
         yield SLOW_OFFLOAD
-    if any(FOUR_BITS_ONLINE in fix.change for fix in fixes):
+    if any(FOUR_BITS_ONLINE in each for each in changes):
         yield ROUGH_FOUR_BITS
 
 

@@ -158,7 +158,8 @@ def changes_that_work(
     if sum(start.verdict is Verdict.STARTS for _, start in found) < ENOUGH:
         last = found_of(last_sources(request, base, gpu, steps), tried)
         found = needed_only(_most_certain((*found, *last)), base.flags)
-    found = (*_joint(RefusedStart(request, candidate, base, gpu, steps), found, tried), *found)
+    refused = RefusedStart(request, candidate, base, gpu, steps)
+    found = (*_joint(refused, found, tried), *(found or _past_two_refusals(refused)))
     newer = newer_release(base.flags, steps.rules, tried)
     return (*found[: MOST - len(newer)], *newer)
 
@@ -196,6 +197,27 @@ def _joint(refused: RefusedStart, found: tuple[Worked, ...], tried: Tried) -> It
         one = surest(source, tried)
         if one is not None:
             yield one
+            return
+
+
+def _past_two_refusals(refused: RefusedStart) -> Iterator[Worked]:
+    """Yield what gets past a refusal together with the lack of memory that stands behind it.
+
+    Only for the first change that gets as far as the memory.
+    """
+    request, gpu, steps = refused.request, refused.gpu, refused.steps
+    if refused.candidate.error is None or refused.lacks_memory:
+        return
+    for source in attempts_of(request, refused.base, gpu, steps, shorter_only=False):
+        for first in source:
+            if first.model is not None:
+                continue
+            behind = dry_run(request, first.flags, first.rules, gpu, steps.under(first.rules))
+            if behind.error is None or behind.error.stage is not Stage.MEMORY:
+                continue
+            asked = replace(request, serve=first.flags)
+            for attempt, start in changes_that_work(asked, behind, gpu, steps.under(first.rules)):
+                yield replace(attempt, words=f"{attempt.words} {first.words}"), start
             return
 
 

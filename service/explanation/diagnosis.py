@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from service.advisor.fix_notes import cost_notes
 from service.advisor.refusal import Fix, Refusal
 from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
@@ -39,6 +40,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
     beside = BesideOthers()
     if run is not None and not log.earlier and cause is not None and cause.name == TAKEN:
         beside = beside_others(run, log)
+    fixes = beside.fixes or _fixes(failure, log, run, foreseen=foreseen is True)
     return Diagnosis(
         cause=None if cause is None else cause.name,
         basis=basis,
@@ -52,9 +54,9 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=foreseen,
-        fixes=beside.fixes or _fixes(failure, log, run, foreseen=foreseen is True),
+        fixes=fixes,
         offers=() if beside.is_planned else offers(log.at_failure, failure),
-        notes=beside.notes,
+        notes=(*beside.notes, *cost_notes(fixes)),
         serving=logged.serving,
         refused=logged.refused,
         answers=logged.answers,

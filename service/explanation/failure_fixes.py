@@ -14,6 +14,7 @@ from service.advisor.dry_run import dry_run
 from service.advisor.fix_attempt import FixAttempt
 from service.advisor.fix_attempts import plain_refusal_sources
 from service.advisor.fixes import Worked, changes_that_work, fix_of, newer_release, starts, working
+from service.advisor.memory_changes import OFFLOAD
 from service.advisor.plan_cache import CachedSteps
 from service.advisor.plan_types import Candidate
 from service.advisor.refusal import Fix
@@ -33,12 +34,15 @@ MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""
 LEFT_FREE: Final = 0.05
 """Share of the device's memory to leave free beside the cache, after the engine ran out of memory there."""
-OUT_OF_MEMORY: Final = frozenset({"out_of_memory", "out_of_memory_warming_up", "graph_capture_failed"})
+WARMING_UP: Final = "out_of_memory_warming_up"
+OUT_OF_MEMORY: Final = frozenset({"out_of_memory", WARMING_UP, "graph_capture_failed"})
 """Causes of a start that had memory for a cache, but too little memory beside it."""
 SMALL_BATCH: Final = 2048
 DOUBLINGS: Final = (2, 4, 8)
 """Factors of --tensor-parallel-size to try, up to one host's GPUs."""
 FEW_REQUESTS: Final = 256
+"""Most sequences to propose; half of what a start has, where that is less."""
+LEAST_REQUESTS: Final = 8
 SMALLER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
 
 
@@ -80,7 +84,8 @@ def memory_fixes(run: PlannedStart, log: StartupLog) -> tuple[Fix, ...]:
         if fix is not None:
             fixes.append(fix)
             named.update(() if attempt.kind is None else (attempt.kind,))
-    return tuple(sorted(fixes, key=lambda fix: fix.risk))
+    # Weights in the host's memory slow every step: whatever else there is comes before them.
+    return tuple(sorted(fixes, key=lambda fix: (OFFLOAD in fix.change, fix.risk)))
 
 
 def _kinds(fixes: Iterable[Fix], run: PlannedStart) -> Iterator[FixKind]:
@@ -220,7 +225,7 @@ def _less_cache(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttemp
         run.start is None
         or budget is None
         or not run.gpu_specified
-        or log.milestone not in {"cache", "capture"}
+        or (log.milestone not in {"cache", "capture"} and not _warmed_up(log))
     ):
         return
     lower = round(run.start.engine_config.gpu_memory_utilization - LEFT_FREE, 4)
@@ -230,9 +235,15 @@ def _less_cache(run: PlannedStart, log: StartupLog) -> Iterator[FailureFixAttemp
             replace(flags, gpu_memory_utilization=lower),
             more_bytes=-round(LEFT_FREE * budget.total.bytes),
         )
-    if run.start.engine_config.max_num_seqs > FEW_REQUESTS:
-        words = f"--max-num-seqs {FEW_REQUESTS}"
-        yield FailureFixAttempt(words, replace(flags, max_num_seqs=FEW_REQUESTS), pinned=False)
+    few = min(FEW_REQUESTS, run.start.engine_config.max_num_seqs // 2)
+    if few >= LEAST_REQUESTS:
+        yield FailureFixAttempt(f"--max-num-seqs {few}", replace(flags, max_num_seqs=few), pinned=False)
+
+
+def _warmed_up(log: StartupLog) -> bool:
+    """Whether the start ended at the sampler's warm-up, which comes after the cache."""
+    failure = log.failure
+    return failure is not None and failure.cause is not None and failure.cause.name == WARMING_UP
 
 
 def _smaller_dtypes(run: PlannedStart) -> Iterator[FailureFixAttempt]:

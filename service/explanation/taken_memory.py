@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 from service.advisor.dry_run import dry_run
@@ -87,7 +88,7 @@ def _notes(run: PlannedStart, candidate: Candidate) -> Iterator[str]:
         short = "" if not alone.short_of_memory else "; memory may run out under load even so"
         yield (
             f"It is sure to start from {_words(alone.flags)} on, with "
-            f"{gib_text(alone.memory.requested.high)} GiB free{short}."
+            f"{ceil(100 * alone.memory.requested.high / GIB) / 100:.2f} GiB free{short}."
         )
 
 
