@@ -15,6 +15,7 @@ from service.engines.arguments.effects import (
     Touched,
     effect_of,
 )
+from service.engines.arguments.successors import successor_of
 from service.engines.flags import ServeFlags
 from service.gpus.capability import ComputeCapability
 from service.launch_command.converted_values import human_int
@@ -196,7 +197,9 @@ def _variable(found: _Sorted, name: str, value: str) -> None:
     effect = effect_of(name, None, value, found.release)
     known = bool(releases_with(name))
     if known and name not in variables_of(found.release):
-        found.put(name, FlagEffect(Effect.NO_EFFECT, f"vLLM {found.release} does not read it"))
+        instead = successor_of(name)
+        words = f"vLLM {found.release} does not read it" + (f"; {instead}" if instead else "")
+        found.put(name, FlagEffect(Effect.NO_EFFECT, words))
     elif effect is not None and effect.needs and found.variables.isdisjoint(effect.needs):
         words = f"it is read only beside {' or '.join(effect.needs)}"
         found.put(name, FlagEffect(Effect.NO_EFFECT, words))

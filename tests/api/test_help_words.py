@@ -31,7 +31,10 @@ def test_a_variable_without_effect_says_why() -> None:
     line = ["check", "--gpu", "h100", "--format", "table", "--"]
     command = ["VLLM_ATTENTION_BACKEND=FLASHINFER", "vllm", "serve", "Qwen/Qwen3-8B"]
     words = CliRunner().invoke(cli, [*line, *command]).output
-    assert "VLLM_ATTENTION_BACKEND has no effect: vLLM 0.33.0 does not read it" in words
+    assert (
+        "VLLM_ATTENTION_BACKEND has no effect: vLLM 0.33.0 does not read it; pass --attention-backend"
+        in words
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What stands in the place of arguments that releases removed."""
+"""What stands in the place of arguments and variables that releases removed."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,6 +12,6 @@ def _successors() -> Mapping[str, Mapping[str, str]]:
 
 
 def successor_of(spelling: str) -> str:
-    """Return what to pass instead of a removed argument, to follow its name; empty if nothing is known."""
+    """Return what to pass in place of a removed argument or variable, to follow its name; else nothing."""
     found = _successors().get(spelling.replace("_", "-"))
     return "" if found is None else found["says"].strip()
