@@ -496,7 +496,7 @@ def test_a_fault_reads_as_one_sentence(words: list[str], start: str) -> None:
 
 
 def test_prompts_longer_than_the_context_are_told_with_the_flags_that_take_them() -> None:
-    """By hand: 128,000 tokens need 32 steps of 4,096, which are 3.2 times the 40,960 of the config."""
+    """By hand: 128,000 tokens need 32 steps of 4,096, 4 times the 32,768 that Qwen3's cards scale."""
     line = shlex.split("plan Qwen/Qwen3-235B-A22B-FP8 --prompt-tokens 128k --format table")
     _, told, _ = _run(*line, "--gpu", "h200,h100")
     flags = next(each for each in told.splitlines() if "'{" in each)
@@ -509,6 +509,6 @@ def test_prompts_longer_than_the_context_are_told_with_the_flags_that_take_them(
 
     assert "The engine refuses these prompts: 128,000 tokens" in " ".join(told.split())
     assert overrides["max_position_embeddings"] == 131_072
-    assert overrides["rope_parameters"]["factor"] == 3.2
+    assert overrides["rope_parameters"]["factor"] == 4.0
     assert code == 0
     assert json.loads(out)["outcome"]["serves_workload"] == 1
