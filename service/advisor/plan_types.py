@@ -134,18 +134,23 @@ class Candidate:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a person should know about it, the most important first; the last are ``notes``."""
+        return (*self.own_warnings, *self.notes)
+
+    @property
+    def own_warnings(self) -> tuple[str, ...]:
+        """Its warnings without its notes."""
         given = (
             *environment_warnings(self.flags.environment, self.rules.release),
             *left_out_warnings(self.carried.left_out, self.carried.not_given),
         )
         if self.start is None or self.memory is None or (self.kv_cache is None and not self.caches_nothing):
             return (*self.doubts, *given)
-        if self.kv_cache is None:
-            ranks = self.flags.data_parallel_size
-            return (*self.doubts, *warnings(self.start, ranks, self.flags), *given)
-        under_load = (*no_room_for_one_request(self.kv_cache), *self.short_of_memory)
         ranks = self.flags.data_parallel_size
-        return (*self.doubts, *under_load, *warnings(self.start, ranks, self.flags), *given, *self.notes)
+        of_start = warnings(self.start, ranks, self.flags)
+        if self.kv_cache is None:
+            return (*self.doubts, *of_start, *given)
+        under_load = (*no_room_for_one_request(self.kv_cache), *self.short_of_memory)
+        return (*self.doubts, *under_load, *of_start, *given)
 
     @property
     def short_of_memory(self) -> tuple[str, ...]:

@@ -74,12 +74,6 @@ def _curve(candidate: Candidate) -> tuple[CurvePoint, ...] | None:
     return concurrency_curve(candidate) or None
 
 
-def own_warnings(candidate: Candidate) -> list[str]:
-    """Return the warnings of a candidate without its notes."""
-    notes = candidate.notes
-    return [words for words in candidate.warnings if words not in notes]
-
-
 class CandidateAnswer(Output):
     """One way to serve the model on one GPU type."""
 
@@ -153,7 +147,7 @@ class CandidateAnswer(Output):
     cost: CostAnswer | SkipJsonSchema[None] = optional(
         "What it costs at this speed. Left out without a speed, and where no price of the GPU type is known"
     )
-    warnings: Annotated[list[str], From(own_warnings), SaidOnce()] = Field(
+    warnings: Annotated[list[str], From("own_warnings"), SaidOnce()] = Field(
         description="What a person should know before using it, the most important first, without "
         "`common_warnings`. Shortened where it is repeated, as `error.message` is"
     )

@@ -16,7 +16,7 @@ from service.advisor.plan_request import FEW_GPUS
 from service.advisor.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.verdict import Verdict
 from service.application.schemas.base import SURVEYED, Output, optional
-from service.application.schemas.candidate import CandidateAnswer, LeverAnswer, own_warnings
+from service.application.schemas.candidate import CandidateAnswer, LeverAnswer
 from service.application.schemas.command import CommandAnswer, FlagsAnswer
 from service.application.schemas.hardware import GpuAnswer, PlannedGpuAnswer
 from service.application.schemas.members import From, In
@@ -131,7 +131,7 @@ def shared_warnings(plan: Plan) -> list[str]:
     if len(plan.plans) <= FEW_GPUS:
         return []
     shown = [each.recommended or _nearest_refused(each) for each in plan.plans]
-    first, *others = ([] if each is None else own_warnings(each) for each in shown)
+    first, *others = ([] if each is None else list(each.own_warnings) for each in shown)
     return [words for words in first if all(words in other for other in others)]
 
 
