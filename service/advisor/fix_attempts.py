@@ -118,7 +118,7 @@ def refusal_sources(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
     rules = steps.rules
     yield _patched(flags, rules)
     yield from ((attempt,) for attempt in islice(_other_dtypes(flags, rules), MOST_DTYPES))
-    yield _other_model_dtypes(flags, rules)
+    yield other_model_dtypes(flags, rules)
     yield _allowed_length(flags, steps, gpu)
     yield from ((attempt,) for attempt in _left_out(flags, rules))
     yield _whole_experts(flags, rules)
@@ -240,7 +240,7 @@ def _allowed_length(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
         yield FixAttempt(f"--max-model-len {length}", changed, steps.rules)
 
 
-def _other_model_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+def other_model_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
     """Yield the other 16-bit floats, where the command says the dtype of the weights."""
     for dtype in MODEL_DTYPES if flags.dtype not in {None, "auto"} else ():
         if dtype != flags.dtype:

@@ -8,7 +8,7 @@ from service.advisor.command import serve_command
 from service.advisor.dry_run import dry_run, dry_runs
 from service.advisor.engine_steps import EngineSteps
 from service.advisor.fix_attempt import FixAttempt
-from service.advisor.fix_attempts import PARALLEL_SIZES, attempts_of, last_sources
+from service.advisor.fix_attempts import PARALLEL_SIZES, attempts_of, last_sources, other_model_dtypes
 from service.advisor.fix_notes import RefusedStart, notes_of
 from service.advisor.grid import GridOfLength
 from service.advisor.joint_fixes import joint_attempts
@@ -201,24 +201,21 @@ def _joint(refused: RefusedStart, found: tuple[Worked, ...], tried: Tried) -> It
 
 
 def _past_two_refusals(refused: RefusedStart) -> Iterator[Worked]:
-    """Yield what gets past a refusal together with the lack of memory that stands behind it.
+    """Yield another dtype of the weights, together with what the memory needs behind that refusal.
 
-    Only for the first change that gets as far as the memory.
+    Only for the first dtype with which the start gets as far as the memory.
     """
     request, gpu, steps = refused.request, refused.gpu, refused.steps
     if refused.candidate.error is None or refused.lacks_memory:
         return
-    for source in attempts_of(request, refused.base, gpu, steps, shorter_only=False):
-        for first in source:
-            if first.model is not None:
-                continue
-            behind = dry_run(request, first.flags, first.rules, gpu, steps.under(first.rules))
-            if behind.error is None or behind.error.stage is not Stage.MEMORY:
-                continue
-            asked = replace(request, serve=first.flags)
-            for attempt, start in changes_that_work(asked, behind, gpu, steps.under(first.rules)):
-                yield replace(attempt, words=f"{attempt.words} {first.words}"), start
-            return
+    for first in other_model_dtypes(refused.base.flags, steps.rules):
+        behind = dry_run(request, first.flags, first.rules, gpu, steps)
+        if behind.error is None or behind.error.stage is not Stage.MEMORY:
+            continue
+        asked = replace(request, serve=first.flags)
+        for attempt, start in changes_that_work(asked, behind, gpu, steps):
+            yield replace(attempt, words=f"{attempt.words} {first.words}"), start
+        return
 
 
 def found_of(sources: Iterable[Iterable[FixAttempt]], tried: Tried) -> tuple[Worked, ...]:

@@ -8,6 +8,15 @@ from service.architecture.weight_schemes import Granularity, WeightFormat
 from service.engine_config.engine_config import EngineConfig
 from service.gpus.capability import ComputeCapability
 
+BUILD_OF_ONES_OWN: Final = (
+    "It can start in a build that you compile for them, and the figures are of such a build."
+)
+LEAST_DOCUMENTED: Final = ComputeCapability(7, 0)
+"""Source: vLLM docs v0.10.2, getting_started/installation/gpu: compute capability 7.0 or higher."""
+NOT_DOCUMENTED: Final = (
+    "vLLM's documentation asks for 7.0 or more, and so do the Triton kernels that it builds while it runs: "
+    "no build is known to start here."
+)
 DEEP_GEMM_BLOCK: Final = (128, 128)
 """Rows and columns per scale that DeepGEMM's kernels read (``get_mk_alignment_for_contiguous_layout``)."""
 
@@ -30,8 +39,8 @@ def _no_kernels(engine_config: EngineConfig) -> tuple[str, ...]:
     words = (
         f"The published builds of vLLM {engine_config.release} hold no kernels for compute capability "
         f"{capability} (CUDA error: no kernel image is available for execution on the "
-        "device). It can start in a build that you compile for them, and the figures are of such a build."
-    )
+        "device). "
+    ) + (BUILD_OF_ONES_OWN if capability >= LEAST_DOCUMENTED else NOT_DOCUMENTED)
     return (words,)
 
 

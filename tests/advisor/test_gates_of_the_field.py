@@ -243,6 +243,7 @@ def test_published_builds_lack_what_is_older_than_volta(version: str, capability
 
     assert candidate is not None
     assert any(f"hold no kernels for compute capability {capability}" in each for each in candidate.doubts)
+    assert not any("a build that you compile" in each for each in candidate.doubts)  # vLLM's docs ask for 7.0
     assert candidate.verdict is Verdict.UNCERTAIN
 
 

@@ -259,6 +259,10 @@ def test_a_dtype_that_the_gpu_has_is_named_with_what_the_start_then_needs() -> N
     assert {fix.change: fix.tokens for fix in ending("dtype").fixes} == given
 
 
+def test_the_gpu_that_the_engine_names_is_read() -> None:
+    assert read_log(STARTS["dtype"].log).word("gpu_name") == "Tesla T4"
+
+
 def test_one_dtype_of_the_cache_is_enough() -> None:
     for name in STARTS:
         assert len([fix for fix in ending(name).fixes if fix.change.startswith("--kv-cache-dtype")]) <= 1
