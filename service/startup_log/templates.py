@@ -19,7 +19,7 @@ KINDS: Final[Mapping[str, str]] = {
     "word": r"[^\s'\",;()\[\]{}]{1,200}",
     "name": r"[A-Za-z0-9][A-Za-z0-9 .-]{0,60}?",
 }
-"""Patterns of the kinds of placeholders: a number as the engine writes it, one word, or a name of some words."""
+"""Patterns of the kinds of placeholders: a number as the engine writes it, one word, or some words."""
 SHORTEST_START: Final = 4
 """Least number of characters before the first placeholder. Lines without them are skipped quickly."""
 

@@ -149,6 +149,10 @@ def test_fixes_are_what_the_engine_itself_started_with() -> None:
     assert [each for each in seen if not each[2]] == []
 
 
+TEXTS = {"kv_cache_dtype", "dtype", "quantization"}
+"""Flags whose values are names."""
+
+
 def _attempts(words: str, requested: Asked) -> list[FixAttempt]:
     """Read a fix as a person would; ">=" names every release from that one on."""
     name, _, value = words.partition(" ")
@@ -164,7 +168,7 @@ def _attempts(words: str, requested: Asked) -> list[FixAttempt]:
         unset: Any = {flag: getattr(ServeFlags(), flag)}
         return [FixAttempt(words, replace(requested.flags, **unset), requested.rules)]
     flag = name.removeprefix("--").replace("-", "_")
-    parsed: Any = value if flag in {"kv_cache_dtype", "quantization"} else json.loads(value or "true")
+    parsed: Any = value if flag in TEXTS else json.loads(value or "true")
     return [FixAttempt(words, replace(requested.flags, **{flag: parsed}), requested.rules)]
 
 
@@ -176,7 +180,7 @@ def _changed(row: Mapping[str, Any], words: str) -> Mapping[str, Any] | None:
     if not name.startswith("--"):
         return None
     flag = name.removeprefix("--").replace("-", "_")
-    parsed = value if flag == "kv_cache_dtype" else json.loads(value or "true")
+    parsed = value if flag in TEXTS else json.loads(value or "true")
     return {**row, "serve": {**row["serve"], flag: parsed}}
 
 
