@@ -46,6 +46,7 @@ NEAREST_DTYPES: Final = ("auto", "fp8", "float16", "bfloat16", "int8_per_token_h
 DENSER_DTYPES: Final = ("fp8", "int8_per_token_head", "fp8_per_token_head")
 """Those of them that take less memory."""
 MODEL_DTYPES: Final = ("bfloat16", "float16")
+"""Types of the weights to try instead of one that the GPU lacks."""
 CHOSEN_BY_THE_ENGINE: Final = (
     "attention_backend",
     "block_size",

@@ -1,10 +1,9 @@
 """A cache of the engine's steps: results that many candidates, and the next requests, have in common.
 
 A step's result is stored by what it depends on, which is less than the flags and the GPU type. GPU types with
-one compute capability and one default batch start alike, so they share a start. Starts that differ only in
-what the memory budget ignores share a budget. Starts that differ in their maximum length alone are made of
-one another, and so are candidates where a request of either length is sure to fit. A stored result never
-changes, and equals what ``PlainSteps`` calculates.
+one compute capability and one default batch share a start, and starts that differ only in what the memory
+budget ignores share a budget. Starts that differ in their length alone are made of one another, as candidates
+are where a request of either length surely fits. A stored result equals what ``PlainSteps`` calculates.
 """
 
 from collections import OrderedDict

@@ -123,17 +123,8 @@ def _caused_by(
             yield place
 
 
-_HERE: Final = {
-    "batches.v2_model_runner": "this start changes its runner, and with it its buffers, its CUDA graphs and "
-    "the steps that it prepares at once"
-}
-"""What a rule does to a start, where its sentence says only for which models it holds."""
-
-
 def _cause(rule: DatedRule, release: Version) -> UpgradeCause:
-    here = _HERE.get(rule.name)
-    summary = f"{rule.summary}; {here}" if here else rule.summary
-    return UpgradeCause(rule.name, summary, rule.timeline.change_at(release).source)
+    return UpgradeCause(rule.name, rule.summary, rule.timeline.change_at(release).source)
 
 
 def _outcome(candidate: Candidate) -> UpgradeOutcome:

@@ -155,7 +155,7 @@ class ModelArchitecture:
     named_class: str = ""
     """The class that the config names, where the engine makes it of another; empty: ``class_name``."""
     pooling: PoolingHead | None = None
-    """What stands in place of the output layer; ``None`` for a model that generates text."""
+    """What replaces the output layer; ``None`` for a model that generates text."""
     pooling_fields: PoolingFields = GENERATES
     draft: Draft | None = None
     """The draft of the planned start."""

@@ -3,36 +3,26 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from packaging.version import Version
-
+from service.engines.rules.parallelism import ParallelismRules
 from service.launch_command.launch import WrittenFlag
 from service.nearest_names import few_of, nearest, quoted
 
 EXECUTORS: Final = ("mp", "ray", "uni", "external_launcher")
 """Source: vLLM 0.10.2 to 0.33.0, config/parallel.py DistributedExecutorBackend."""
-_RANK_STARTERS: Final = ("mp", "ray")
-_TYPED_SINCE: Final = Version("0.11.1")
-"""Since then other words are refused with any number of ranks. Source: DataParallelBackend."""
-_OF_NODES: Final = (
-    (Version("0.11.1"), ("mp",)),
-    (Version("0.12.0"), ("mp", "uni")),
-    (Version("0.13.0"), ("mp", "uni", "external_launcher")),
-)
-"""Executors of an engine whose nodes find each other, by release. Source: ParallelConfig.__post_init__."""
 
 
-def refused_backends(flags: Mapping[str, WrittenFlag], release: Version) -> Iterator[str]:
-    """Yield, in words, which executors the release refuses, alone or with the number of nodes."""
+def refused_backends(flags: Mapping[str, WrittenFlag], rules: ParallelismRules) -> Iterator[str]:
+    """Yield, in words, which executors a release refuses, alone or with the number of nodes."""
     executor, starter = flags.get("distributed_executor_backend"), flags.get("data_parallel_backend")
     if executor is not None:
         yield from _executor(executor)
-    if starter is not None and release >= _TYPED_SINCE:
-        yield from _not_among(starter, _RANK_STARTERS)
+    if starter is not None and rules.rank_starters:
+        yield from _not_among(starter, rules.rank_starters)
     nodes = flags.get("nnodes")
     if nodes is None or not isinstance(nodes.value, int) or nodes.value < 2:  # noqa: PLR2004 - several nodes
         return
-    executors = next((each for since, each in reversed(_OF_NODES) if release >= since), EXECUTORS)
-    yield from _of_nodes(executor, executors)
+    if rules.node_executors:
+        yield from _of_nodes(executor, rules.node_executors)
     if starter is not None and starter.value == "ray":
         yield "nnodes > 1 is only supported with data_parallel_backend=mp"
 

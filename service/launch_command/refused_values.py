@@ -9,7 +9,7 @@ from packaging.version import Version
 from service.engines.arguments.arguments import ArgumentKind, ArgumentTable
 from service.engines.arguments.registered_names import registered_names
 from service.engines.flags import ServeFlags
-from service.engines.releases import RELEASES
+from service.engines.releases import RELEASES, rules_for
 from service.launch_command.launch import WrittenFlag
 from service.launch_command.refused_backends import refused_backends
 from service.nearest_names import few_of, nearest, quoted
@@ -18,8 +18,8 @@ _PLANNED: Final = frozenset(field.name for field in fields(ServeFlags))
 """Flags whose values a plan checks itself."""
 _SHORTEST_PLUGIN: Final = 4
 """Characters from which a release imports a plugin. Source: vLLM 0.33.0, init_parser_plugin."""
-_NO_PARSER_SINCE: Final = Version("0.33.0")
-"""Since then the word none stands for no parser of reasoning. Source: vLLM 0.33.0, parse_reasoning_parser."""
+_NO_PARSER: Final = "none"
+"""The word for no parser of reasoning, in any case. Source: vLLM 0.33.0, parse_reasoning_parser."""
 _FOREIGN_PLUGIN: Final = "tool_call_parser_plugin"
 """What programs around the engine call a plugin."""
 Flags = Mapping[str, WrittenFlag]
@@ -35,7 +35,7 @@ def refused_values(flags: Flags, table: ArgumentTable) -> Iterator[str]:
     yield from _tokenizer(flags, table)
     if "config_format" in flags:
         yield from _unknown(flags["config_format"], "config format", table.release)
-    yield from refused_backends(flags, table.release)
+    yield from refused_backends(flags, rules_for(table.release).parallelism)
 
 
 def _no_choice(flag: WrittenFlag, table: ArgumentTable) -> Iterator[str]:
@@ -69,9 +69,9 @@ def _reasoning_parser(flags: Flags, release: Version) -> Iterator[str]:
     flag = flags.get("reasoning_parser")
     if flag is None or _has_plugin(flags, "reasoning_parser_plugin"):
         return
-    unset = str(flag.value).lower() == "none" and release >= _NO_PARSER_SINCE
-    if flag.value and not unset:
-        yield from _unknown(flag, "reasoning parser", release)
+    unset = str(flag.value).lower() == _NO_PARSER
+    if flag.value:
+        yield from _unknown(replace(flag, value=_NO_PARSER) if unset else flag, "reasoning parser", release)
 
 
 def _has_plugin(flags: Flags, name: str) -> bool:

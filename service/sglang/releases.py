@@ -35,7 +35,7 @@ class MemoryTier:
     graph_many: int
     """The same of four ranks or more."""
     reserve_mib: float | None = None
-    """MiB outside `--mem-fraction-static`; ``None``: reckoned from the chunk and the graphs."""
+    """MiB outside `--mem-fraction-static`; ``None``: calculated from the chunk and the graphs."""
     rank_mib: float = 0
     """MiB of it for each rank."""
 

@@ -195,7 +195,7 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             continue
         message = _unmarked(match[3].strip()) if match[3] else _inside(match[4] or "")
         if before.endswith("(") and message.endswith(")") and "(" not in message:
-            # The exception stands in brackets.
+            # The exception is in brackets.
             message = message[:-1]
         if before.endswith("`"):
             # What follows the closing mark is the sentence's.

@@ -161,7 +161,7 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
         said = _without_command(text if tags is None else text[tags.end() :])
-        # A heading is one sentence, whatever stands in it.
+        # A heading is one sentence, whatever it contains.
         headed = heads and (tags is not None or text.startswith("#"))
         for at, each in enumerate([said] if headed else (_ENDS if heads else _CLAUSES).split(said)):
             title = heads and not at

@@ -5,7 +5,8 @@
 running it: parsers are those of the decorator ``register_module`` (0.10.2), of its calls, and the keys of the
 table that registers modules when they are first needed (since 0.11.1). Modes of a tokenizer are the members
 of its type where it takes no others (before 0.12.0), then the keys of its registry, with the words that are
-compared with the mode before it is looked up and those that the model's config sets.
+compared with the mode before it is looked up and those that the model's config sets. A word that means no
+parser of reasoning (since 0.33.0) is listed with the parsers.
 """
 
 import argparse
@@ -28,7 +29,7 @@ HEAD: Final = """\
 # What a release registers itself under names that flags give; plugins add others. Read in the source of each
 # release: vllm/tool_parsers (before 0.13.0 entrypoints/openai/tool_parsers) and vllm/reasoning:
 # register_module, the table of lazy modules; vllm/tokenizers/registry.py and config/model.py (before 0.12.0
-# its type TokenizerMode alone); transformers_utils/config.py.
+# its type TokenizerMode alone); transformers_utils/config.py; engine/arg_utils.py parse_reasoning_parser.
 # Written by tests/oracle/registered_names.py; do not edit.
 """
 
@@ -41,6 +42,8 @@ def names_in(root: Path, flag: str) -> tuple[str, ...]:
         case "config_format":
             tree = _tree(root / "transformers_utils" / "config.py")
             return tuple(sorted({"auto", *_keys_of(tree, "_CONFIG_FORMAT_TO_CONFIG_PARSER")}))
+        case "reasoning_parser":
+            return tuple(sorted({*_parsers(root, flag), *_no_parser(root)}))
         case _:
             return _parsers(root, flag)
 
@@ -97,6 +100,17 @@ def _decorated(tree: ast.Module) -> Iterator[str]:
                 func=ast.Attribute(value=ast.Name(id="TokenizerRegistry"), attr="register"), args=[name]
             ):
                 yield from _texts(name)
+
+
+def _no_parser(root: Path) -> Iterator[str]:
+    """Yield the words that mean no parser of reasoning."""
+    for function in ast.walk(_tree(root / "engine" / "arg_utils.py")):
+        match function:
+            case ast.FunctionDef(name="parse_reasoning_parser"):
+                for node in ast.walk(function):
+                    match node:
+                        case ast.Compare(ops=[ast.Eq()], comparators=[word]):
+                            yield from _texts(word)
 
 
 def _parsers(root: Path, flag: str) -> tuple[str, ...]:

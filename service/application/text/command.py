@@ -1,6 +1,5 @@
 """Writes what became of a command's flags as text."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -9,8 +8,6 @@ from service.launch_command.command_reading import CommandReading
 
 MOST_NAMES: Final = 12
 """Names of a list that are written; the others are counted."""
-_SUBJECT: Final = re.compile(r"(?!it |the release |no release |vLLM )")
-"""What a variable is about; a whole sentence begins with its subject."""
 
 
 def command_lines(command: CommandReading, width: int) -> Iterator[str]:
@@ -27,14 +24,9 @@ def command_lines(command: CommandReading, width: int) -> Iterator[str]:
         yield from _wrapped(f"{title}: {_listed(names)}", width)
     for flag in flags.no_effect:
         if flag.name.isupper() and flag.reason:
-            yield from _wrapped(f"Note: {flag.name} has no effect: {_sentence(flag.reason)}", width)
+            yield from _wrapped(f"Note: {flag.name} has no effect: {flag.reason}", width)
     for note in command.notes:
         yield from _wrapped(f"Note: {note}", width)
-
-
-def _sentence(reason: str) -> str:
-    """Return why a variable has no effect as a sentence: most reasons say what it is about."""
-    return f"it is about {reason}" if _SUBJECT.match(reason) else reason
 
 
 def _listed(names: Iterable[str]) -> str:

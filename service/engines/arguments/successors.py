@@ -1,4 +1,4 @@
-"""What stands in the place of arguments and variables that releases removed."""
+"""What replaces arguments and variables that releases removed."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -38,3 +38,9 @@ class ParallelismRules:
     """
     balancing_refusal: str
     """What the engine says where experts would be balanced on a single rank."""
+    rank_starters: tuple[str, ...]
+    """Programs that ``--data-parallel-backend`` may name; none listed: the parser takes any word."""
+    node_executors: tuple[str, ...]
+    """Executors that start an engine on the several nodes of ``--nnodes``; none listed: there is no such
+    flag.
+    """
