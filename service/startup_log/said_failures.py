@@ -20,7 +20,6 @@ from service.startup_log.exceptions import (
 from service.startup_log.known_words import KnownWords, known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
-    HANDLERS,
     Failure,
     Said,
     is_of_request,
@@ -132,8 +131,8 @@ def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> F
         return None
     beside = _beside_words(left, lines)
     hangs = words.cause.name in HANGING and left.cause is None and _is_error(left, lines)
-    fails = words.cause.of_request and left.cause is not None and not left.cause.of_request
-    fails = fails and not any(each.path.rpartition("/")[2].startswith(HANDLERS) for each in left.frames)
+    fails = words.cause.of_request and left.cause is not None and left.cause is left.origin.cause
+    fails = fails and not left.cause.weak and left.cause.name != "settings_refused"
     return (
         beside if hangs or fails or (beside.said is None and (left.cause is not None or left.cut)) else None
     )
