@@ -1,10 +1,11 @@
 """GpuType: one type of GPU, from the catalog or given by the caller."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from service.gpus.capability import ComputeCapability
+from service.gpus.nvlink import NvlinkDomain
 from service.units import GIB, MIB
 
 SMALLEST_GPU: Final = 1 * GIB
@@ -103,7 +104,8 @@ class GpuType:
     """Peak memory bandwidth in 10**9 bytes per second."""
     sm_count: int | None = None
     """Streaming multiprocessors; compute units for AMD."""
-    nvlink: bool | None = None
+    nvlink_domain: NvlinkDomain | None = None
+    """How NVLink joins GPUs of this type; ``None``: not known."""
     unified_memory: bool = False
     """The GPU uses the host's memory: the total and the free part depend on the operating system."""
     form_factor: str | None = None
@@ -119,6 +121,31 @@ class GpuType:
     def modelled(self) -> bool:
         """Whether plans can be made for this type."""
         return self.unmodelled is None
+
+    @property
+    def nvlink(self) -> bool | None:
+        """Whether GPUs of this type can be joined by NVLink; ``None``: not known."""
+        return None if self.nvlink_domain is None else self.nvlink_domain.gpus > 1
+
+    @property
+    def nvlink_gpus(self) -> int | None:
+        """How many GPUs NVLink joins at most; ``None``: not known."""
+        return None if self.nvlink_domain is None else self.nvlink_domain.gpus
+
+    @property
+    def nvlink_bought_apart(self) -> bool | None:
+        """Whether a machine has NVLink only where somebody bought it; ``None``: not known."""
+        return None if self.nvlink_domain is None else self.nvlink_domain.bought_apart
+
+    def with_nvlink_promised(self) -> "GpuType":
+        """Return the type in a machine that has the NVLink that is bought apart, if there is one for it."""
+        domain = self.nvlink_domain
+        return self if domain is None else replace(self, nvlink_domain=domain.with_promise())
+
+    @property
+    def joined_gpus(self) -> int:
+        """How many GPUs exchange over NVLink for certain; 1 where it is not known or not promised."""
+        return 1 if self.nvlink_domain is None else self.nvlink_domain.joined
 
     @property
     def driver_total_bytes(self) -> int | None:
