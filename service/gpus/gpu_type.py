@@ -172,7 +172,8 @@ def inline_gpu(  # noqa: PLR0913 - the fields of the API's GPU object
     if not SMALLEST_GPU <= memory_bytes <= LARGEST_GPU:
         raise InvalidGpu(
             "memory_bytes",
-            f"{memory_bytes} is not a GPU's memory in bytes ({SMALLEST_GPU} to {LARGEST_GPU})",
+            f"{memory_bytes} is not a GPU's memory in bytes ({SMALLEST_GPU} to {LARGEST_GPU})"
+            f"{_with_unit(memory_bytes)}",
         )
     if bandwidth_gb_s is not None and not bandwidth_gb_s > 0:
         raise InvalidGpu("bandwidth_gb_s", f"{bandwidth_gb_s} is not positive")
@@ -192,6 +193,13 @@ def inline_gpu(  # noqa: PLR0913 - the fields of the API's GPU object
         sm_count=sm_count,
         unified_memory=unified_memory,
     )
+
+
+def _with_unit(number: int) -> str:
+    """Return, in words, with which unit a number is a GPU's memory: GB as sold, MiB as drivers print."""
+    if SMALLEST_GPU <= number * GIB <= LARGEST_GPU:
+        return f"; with its unit: {number}GB, or {number}GiB"
+    return f"; with its unit: {number}MiB" if SMALLEST_GPU <= number * MIB <= LARGEST_GPU else ""
 
 
 def _capability(given: ComputeCapability | str) -> ComputeCapability:

@@ -177,7 +177,8 @@ def reading_of(start: Invocation, version: str | None) -> CommandReading:
     release = resolve_release(version).release
     read = launch_of(start, start_release(start), arguments_of(release))
     flags = sort_flags(read.launch, release)
-    return CommandReading(read.launch, release, flags, read.unknown, read.faults, start.notes, read.foreign)
+    notes = read.launch.notes
+    return CommandReading(read.launch, release, flags, read.unknown, read.faults, notes, read.foreign)
 
 
 def _release_with_all(read: "ReadLaunch") -> Version | None:
