@@ -126,6 +126,11 @@ def asserted_above(at: int, lines: Sequence[LogLine]) -> str:
     return next((text for text in above if _ASSERTS.match(text)), "")
 
 
+def is_check(message: str) -> bool:
+    """Whether a message is only the source of a check, whose names are no words about what failed."""
+    return _ASSERTS.match(message) is not None
+
+
 def message_above(last: int, lines: Sequence[LogLine]) -> Raised | None:
     """Return what the engine logs of an exception above its traceback, for one that is cut off.
 

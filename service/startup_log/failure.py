@@ -14,6 +14,7 @@ from service.startup_log.known_words import (
 )
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
+from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import (
     FAULT,
@@ -76,7 +77,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         return _of_root(first, strong, raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        return with_cut_calls(of_exception(last_of_chain(own, lines), lines), lines)
+        return _after_yielding(with_cut_calls(of_exception(last_of_chain(own, lines), lines), lines), lines)
     if weak:
         return _of_weak(weak, roots, raised, lines)
     return of_people(roots, lines)
@@ -149,6 +150,14 @@ def _of_root(
         # The words of such a root only tell which of several causes the exception has.
         return replace(of_known(first, strong, raised, lines), cause=root.cause)
     return of_known(root, [*strong, root], raised, lines)
+
+
+def _after_yielding(found: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return an exception whose words are not known with the cause from which its own follows."""
+    if found.cause is None or not found.cause.yields_to:
+        return found
+    cause = _yielded(KnownWords(0, found.cause, {}), lines).cause
+    return found if cause is found.cause else replace(found, cause=cause, origin=NOWHERE)
 
 
 def _yielded(first: KnownWords, lines: Sequence[LogLine]) -> KnownWords:

@@ -59,6 +59,10 @@ def likely_origin(type_name: str, message: str, frames: Sequence[Frame]) -> Fail
     """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
     if type_name == KEY_ERROR and is_model_type(message):
         return _MODEL_TYPES
+    if (cause := _said(type_name, message, _FIRST)) is not None:
+        return FailureOrigin(
+            (passed_part(type_name, frames) or innermost_part(type_name, frames)).part, cause
+        )
     return (
         passed_part(type_name, frames)
         or owner_of(type_name, message)
@@ -163,7 +167,11 @@ def step_of(frames: Sequence[Frame]) -> str:
 
 def by_words(type_name: str, message: str) -> FailureCause | None:
     """Return what an exception shows whose place is not known; ``None`` for one that can mean anything."""
-    for each in _WORDS:
+    return _said(type_name, message, _WORDS)
+
+
+def _said(type_name: str, message: str, tables: Sequence[Mapping[str, Any]]) -> FailureCause | None:
+    for each in tables:
         denied = "unless" in each and each["unless"] in message
         if type_name in each["types"] and not denied and any(words in message for words in each["says"]):
             return _BY_NAME[each["cause"]]
@@ -208,6 +216,7 @@ _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
 _STEPS: Final = tuple(map(_part, _ORIGINS["step"]))
 _WORDS: Final[Sequence[Mapping[str, Any]]] = _ORIGINS["words"]
+_FIRST: Final[Sequence[Mapping[str, Any]]] = [each for each in _WORDS if each.get("first")]
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
 _NATIVE: Final = tuple(map(_part, _ORIGINS["native"]))
 MOST_OF_MESSAGE: Final = 600

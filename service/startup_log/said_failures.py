@@ -8,10 +8,19 @@ from typing import Final
 from service.startup_log.complaints import FAILING, is_complaint, reports_failure
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import error_in_text
-from service.startup_log.exceptions import HEADINGS, QUIET, Raised, class_in, message_above, raised_by_source
+from service.startup_log.exceptions import (
+    HEADINGS,
+    QUIET,
+    Raised,
+    class_in,
+    is_check,
+    message_above,
+    raised_by_source,
+)
 from service.startup_log.known_words import KnownWords, known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
+    HANDLERS,
     Failure,
     Said,
     is_of_request,
@@ -111,7 +120,8 @@ def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> F
     """Return what the program says, where it comes before a person's words; ``None`` where it does not.
 
     So do messages that decide, the front end's error, and calls beside words that are only those of a model's
-    name, or of a hang in which the program logged an error.
+    name, of a hang in which the program logged an error, or of what a running engine does where they show how
+    one failed.
     """
     quotes = _QUOTES_ERROR.search(words.message) is not None
     decides = left.cause is not None and left.cause.decides
@@ -122,7 +132,11 @@ def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> F
         return None
     beside = _beside_words(left, lines)
     hangs = words.cause.name in HANGING and left.cause is None and _is_error(left, lines)
-    return beside if hangs or (beside.said is None and (left.cause is not None or left.cut)) else None
+    fails = words.cause.of_request and left.cause is not None and not left.cause.of_request
+    fails = fails and not any(each.path.rpartition("/")[2].startswith(HANDLERS) for each in left.frames)
+    return (
+        beside if hangs or fails or (beside.said is None and (left.cause is not None or left.cut)) else None
+    )
 
 
 def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:
@@ -166,6 +180,8 @@ def _of_hang(found: Failure, cause: FailureCause, lines: Sequence[LogLine]) -> F
     if found.paraphrased and logged.level and title is not None:
         line = title.sentence.line
         return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
+    if found.paraphrased and cause.of_request:
+        return found
     if found.paraphrased or cause.name in HANGING:
         return replace(found, hangs=True)
     if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
@@ -285,7 +301,8 @@ def _as_described(found: Described) -> Failure:
 def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return a failure, where its place does not say why, with what its words or the title are about."""
     vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
-    about = cause_of_words(failure.message) if vague and failure.type else None
+    said = bool(failure.type) and not is_check(failure.message)
+    about = cause_of_words(failure.message) if vague and said else None
     if about is not None:
         return replace(failure, cause=about, paraphrased=True, follows=False)
     return with_title(failure, lines) if failure.cause is None else failure

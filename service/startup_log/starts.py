@@ -120,6 +120,7 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
         return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
     failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
+    failure = failure or _complained(lines)
     return LoggedStart(lines, SERVING, failure, stopped, begun)
 
 
@@ -154,6 +155,14 @@ def _titled(lines: Sequence[LogLine]) -> Failure | None:
     if failure is None or failure.cause is None:
         return None
     return failure if failure.refused else replace(failure, serving=True)
+
+
+def _complained(lines: Sequence[LogLine]) -> Failure | None:
+    """Return what a running engine does wrong, as a person says in the first line above its log."""
+    if not lines or not _is_of_person(lines[0]):
+        return None
+    failure = find_failure(lines[:1])
+    return failure if failure is not None and failure.refused and failure.paraphrased else None
 
 
 def _failed_request(lines: Sequence[LogLine]) -> Failure | None:

@@ -21,7 +21,13 @@ TITLES = [
     # What is generated, and how fast: docs/usage/troubleshooting, docs/configuration/optimization.
     ("[Bug]: Qwen2.5-7B AWQ generates garbage (!!!!!) since upgrading to 0.11.0", "wrong_output"),
     ("outputs are not deterministic with temperature 0", "wrong_output"),
-    ("gsm8k accuracy drops from 0.85 to 0.02 with fp8 kv cache", "wrong_output"),
+    ("gsm8k accuracy drops from 0.85 to 0.02 with fp8 kv cache", "output_of_quantized_cache"),
+    (
+        "After sleep level 2 and wake up the answers are gibberish",
+        "output_of_old_weights",
+    ),
+    ("Temperature 0 gives different output with EAGLE3 and without", "output_of_speculation"),
+    ("The reranker is started, but the /rerank endpoint answers 404", "route_not_of_this_task"),
     ("[Performance]: speculative decoding with ngram is slower than without", "slower_than_expected"),
     ("prefix cache hit rate is always 0%", "cache_not_reused"),
     ("Host memory leak: RSS grows over hours with images", "memory_grows"),
