@@ -97,7 +97,7 @@ def _inputs(  # noqa: PLR0913, PLR0917 - what both have
         speculative_tokens=engine_config.speculative_tokens,
         v2_model_runner=engine_config.v2_model_runner,
         unified_memory=gpu.unified_memory,
-        nvlink=gpu.nvlink is not False,
+        nvlink=engine_config.tensor_parallel_size <= gpu.joined_gpus,
         language_model_only=flags.language_model_only,
         media=MediaChoices.of(flags),
         whole_encoders=engine_config.whole_encoders,

@@ -266,7 +266,7 @@ class CachedSteps:
 
     def _budget(self, started: StartedEngine, gpu: GpuType, free_memory_bytes: int | None) -> MemoryBudget:
         taken = self._taken_by.of(
-            (started.taking, gpu.unified_memory, gpu.nvlink is not False, free_memory_bytes),
+            (started.taking, gpu.unified_memory, gpu.joined_gpus, free_memory_bytes),
             lambda: self._take(started, gpu, free_memory_bytes),
         )
         return self._on_device.of(

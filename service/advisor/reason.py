@@ -24,6 +24,7 @@ from service.advisor.steps_of_advice import (
 )
 from service.advisor.verdict import Verdict
 from service.engines.flag_values import AUTO_LENGTH
+from service.gpus.nvlink import NvlinkDomain
 
 FINE_BITS = 8
 """A cache with fewer bits per element is not offered as the denser one."""
@@ -256,17 +257,28 @@ def _fewer(candidates: Iterable[Candidate], best: Candidate, asked: Asked) -> It
 def _exchange(
     candidates: Iterable[Candidate], best: Candidate, asked: Asked, count: int | None
 ) -> Iterator[str]:
-    """Say that ranks exchange at every layer, where that counts against GPUs of a type without NVLink."""
-    if asked.nvlink or count is not None or asked.specified.tensor_parallel_size is not None:
+    """Say that ranks exchange at every layer, where that counts against ranks that NVLink does not join."""
+    if count is not None or asked.specified.tensor_parallel_size is not None:
         return
     gpus = best.tensor_parallel_size
     if best.flags.quantization != asked.specified.quantization:
         plain = (each for each in candidates if each.flags.quantization == asked.specified.quantization)
         gpus = min((each.gpus for each in plain if each.may_serve), default=0)
-    if 1 < gpus <= asked.node:
+    if asked.joined < gpus <= asked.node:
         own = gpus == best.tensor_parallel_size
         ranks = f"Its {gpus} ranks" if own else f"16-bit weights would take {gpus} ranks, which"
-        yield f"{ranks} exchange at every layer, and GPUs of this type are not known to have NVLink."
+        yield f"{ranks} exchange at every layer, and {_joined(asked.nvlink)}."
+
+
+def _joined(nvlink: NvlinkDomain | None) -> str:
+    """Say how few GPUs NVLink joins."""
+    if nvlink is None:
+        return "GPUs of this type are not known to have NVLink"
+    if nvlink.gpus == 1:
+        return "GPUs of this type have no NVLink"
+    if nvlink.joined > 1:
+        return f"NVLink joins only {nvlink.gpus} of them"
+    return f"NVLink takes {nvlink.words}, which is bought apart (--nvlink-bridge says that it is there)"
 
 
 def _replicas(best: Candidate, count: int | None) -> Iterator[str]:

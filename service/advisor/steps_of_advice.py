@@ -12,6 +12,7 @@ from service.engine_config.cache_dtype import canonical
 from service.engines.flags import ServeFlags
 from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
+from service.gpus.nvlink import NvlinkDomain
 
 EIGHT_BIT_FLOATS = frozenset({"fp8", "fp8_ds_mla"})
 """Caches of 8-bit floats that published deployments use, by their canonical names."""
@@ -27,8 +28,8 @@ class Asked:
     workload: Workload | None = None
     node: int = LIMITS.node
     """GPUs of one node of this GPU type."""
-    nvlink: bool = False
-    """Whether the GPUs of a node are known to exchange over NVLink."""
+    nvlink: NvlinkDomain | None = None
+    """How NVLink joins GPUs of this type; ``None``: not known."""
     has_more: bool = False
     """Whether there is more than one GPU in any case, as the request says."""
     full_length: int = 0
@@ -46,10 +47,15 @@ class Asked:
             objective=request.objective,
             workload=request.workload,
             node=NODES.get(gpu.id, LIMITS.node),
-            nvlink=bool(gpu.nvlink),
+            nvlink=gpu.nvlink_domain,
             has_more=count is not None and count > 1,
             prefers_fp8=narrow or request.model.makers_cache_dtype == "fp8",
         )
+
+    @property
+    def joined(self) -> int:
+        """GPUs that exchange over NVLink for certain."""
+        return 1 if self.nvlink is None else self.nvlink.joined
 
     def requests(self, gpus: int) -> int:
         """Return how many requests of the maximum length so many GPUs should hold.
@@ -60,7 +66,9 @@ class Asked:
         given = flags.max_model_len is not None or flags.tensor_parallel_size is not None
         if self.is_single(gpus) or self.workload is not None or given:
             return 1
-        half = self.nvlink and gpus > 1 and gpus * 2 == self.node
+        if 1 < gpus == self.joined < self.node:
+            return 1  # a second request is not worth ranks that NVLink does not join
+        half = self.joined >= self.node and gpus > 1 and gpus * 2 == self.node
         return LIMITS.requests_of_half_a_board if half else LIMITS.requests
 
     def is_single(self, gpus: int) -> bool:
@@ -154,7 +162,9 @@ def _quantized(candidate: Candidate, asked: Asked) -> Step:
     """Return the step of a candidate with weights that the engine quantizes while it loads them."""
     if length_of(candidate) < min(LIMITS.tokens, asked.full_length):
         return Step.ANY_LENGTH
-    if asked.nvlink or asked.has_more or candidate.gpus > asked.node:
+    # Weights of 16 bits take twice the ranks.
+    joined = min(2 * candidate.gpus, asked.node) <= asked.joined
+    if joined or asked.has_more or candidate.gpus > asked.node:
         return Step.QUANTIZED_WEIGHTS
     return Step.QUANTIZED_WEIGHTS_ON_ONE if candidate.gpus == 1 else Step.QUANTIZED_WEIGHTS_WITHOUT_NVLINK
 

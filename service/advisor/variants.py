@@ -227,11 +227,13 @@ def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iter
     specified = field.specified
     if specified.quantization is not None or not field.request.model.architecture.stores_16_bits:
         return
-    # Without NVLink ranks are spared before a step that takes more of them for the weights' sake.
-    last = (
-        IN_ONE_NODE if asked.nvlink or asked.has_more else STEPS[Step.QUANTIZED_WEIGHTS_WITHOUT_NVLINK].group
-    )
-    able = [each for each in found if each.may_serve and group_of(each, asked) <= last]
+    # Ranks that NVLink does not join are spared before a step that takes more of them for the weights' sake.
+    last = STEPS[Step.QUANTIZED_WEIGHTS_WITHOUT_NVLINK].group
+    able = [
+        each
+        for each in found
+        if each.may_serve and group_of(each, asked) <= (IN_ONE_NODE if _is_joined(each, asked) else last)
+    ]
     fewest = min((each.gpus for each in able), default=None)
     if fewest is not None and all(map(is_short_of_memory, able)):
         fewest += 1  # on as many GPUs: those may start, and weights of 8 bits may be sure to
@@ -239,6 +241,11 @@ def _quantized(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iter
     for size in field.sizes:
         if fewest is None or size < fewest:
             yield replace(specified, kv_cache_dtype=dtype, tensor_parallel_size=size, quantization=fp8)
+
+
+def _is_joined(candidate: Candidate, asked: Asked) -> bool:
+    """Whether its ranks cost no more than fewer: NVLink joins them, or there are several GPUs anyway."""
+    return asked.has_more or asked.joined >= asked.node or 1 < candidate.gpus <= asked.joined
 
 
 def _quantized_shorter(field: Field, found: tuple[Candidate, ...], asked: Asked) -> Iterator[ServeFlags]:

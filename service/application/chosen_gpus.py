@@ -15,21 +15,29 @@ ChosenGpus: TypeAlias = tuple[tuple[GpuType, ...], tuple[int | None, ...]]
 """GPU types, and how many there are of each; no numbers where every type is meant."""
 
 
-def chosen_gpus(choices: Sequence[str | CountedGpu | GpuInput] | None, catalog: GpuCatalog) -> ChosenGpus:
+def chosen_gpus(
+    choices: Sequence[str | CountedGpu | GpuInput] | None, catalog: GpuCatalog, *, nvlink_bridge: bool = False
+) -> ChosenGpus:
     """Return the GPU types of a body, and how many there are of each.
+
+    ``nvlink_bridge`` promises the NVLink that is bought apart, for types that take one.
 
     Raises:
         InvalidRequest: a count cannot be read.
         InputFault: no GPU type of a name is modelled, or a GPU of the caller's own is not valid.
     """
     if choices is None:
-        return tuple(gpu for gpu in catalog if gpu.modelled), ()
+        return tuple(_fitted(gpu, nvlink_bridge) for gpu in catalog if gpu.modelled), ()
     with faults_together() as read:
         tried = [
             read(partial(_gpu, choice, f"/gpus/{index}", catalog)) for index, choice in enumerate(choices)
         ]
     found = [each for each in tried if each is not None]
-    return tuple(gpu for gpu, _ in found), tuple(count for _, count in found)
+    return tuple(_fitted(gpu, nvlink_bridge) for gpu, _ in found), tuple(count for _, count in found)
+
+
+def _fitted(gpu: GpuType, nvlink_bridge: bool) -> GpuType:
+    return gpu.with_nvlink_promised() if nvlink_bridge else gpu
 
 
 def _gpu(

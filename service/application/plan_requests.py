@@ -116,7 +116,7 @@ def _named(body: PlanBody, flags: ServeFlags, services: PlanServices) -> tuple[E
     """
     with faults_together() as read:
         engine = read(lambda: _engine(body, flags))
-        chosen = read(lambda: chosen_gpus(body.gpus, services.gpus))
+        chosen = read(lambda: chosen_gpus(body.gpus, services.gpus, nvlink_bridge=body.nvlink_bridge))
     return cast("EngineChoice", engine), cast("ChosenGpus", chosen)
 
 

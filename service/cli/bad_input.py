@@ -1,4 +1,4 @@
-"""Ends a command with a message and exit code 2 where its input is at fault."""
+"""Ends a command with a message and an exit code where its input is at fault, or the engine refuses it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from pydantic import ValidationError
 
-from service.application.errors import InputFault, InvalidRequest
+from service.application.errors import InputFault, InvalidRequest, RefusedCommand, UnknownFlagValue
 from service.application.schemas.plan_parameters import PLACES
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
@@ -71,11 +71,26 @@ def _exit(error: Exception) -> typer.Exit:
 
 
 def _code(error: Exception) -> ExitCode:
-    """Return the exit code of an error: asking again may help only where the Hub could not be asked."""
+    """Return the exit code of an error: asking again may help only where the Hub could not be asked.
+
+    A whole command that the engine's parser refuses is a start that fails, as any other refusal is.
+    """
+    if isinstance(error, RefusedCommand) or (isinstance(error, InputFault) and _is_refused(error)):
+        return ExitCode.FAILED
     if not isinstance(error, HubError) or not error.is_outage:
         return ExitCode.BAD_INPUT
     is_mistyped = any(is_slip(error.model_id, name) for name in error.nearest)
     return ExitCode.BAD_INPUT if is_mistyped else ExitCode.HUB_FAILED
+
+
+def _is_refused(fault: InputFault) -> bool:
+    """Whether all that is at fault are values of a command that no release takes."""
+    from service.backends.backend_rules import UnknownBackend  # noqa: PLC0415 - as above
+
+    return all(
+        each.pointer == COMMAND and isinstance(each.cause, UnknownFlagValue | UnknownBackend)
+        for each in (fault, *fault.others)
+    )
 
 
 def _lines(error: Exception, problem: "Problem") -> Iterator[str]:
@@ -83,7 +98,7 @@ def _lines(error: Exception, problem: "Problem") -> Iterator[str]:
     if isinstance(error, InvalidRequest) and problem.errors:
         for each in problem.errors:
             colon = ":" if each.pointer == COMMAND else ""
-            yield f"{option_name(each.pointer)}{colon} {each.detail}{NEEDED_BY.get(each.pointer, '')}"
+            yield f"{_value_name(each.pointer)}{colon} {each.detail}{NEEDED_BY.get(each.pointer, '')}"
             yield from _nearest(each.nearest or (), each.detail)
     elif isinstance(error, InputFault) and error.others:
         for each in problem.errors or ():
@@ -126,6 +141,13 @@ def option_name(pointer: str) -> str:
             words = name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}"
             return f"{words}.{inside}" if inside else words
     return WITHOUT_PARAMETER.get(place[0]) or pointer or "the command"
+
+
+def _value_name(pointer: str) -> str:
+    """Return the option, and of a GPU of one's own the part at fault."""
+    _, _, part = pointer.removeprefix("/gpus/").partition("/")
+    own = part if pointer.startswith("/gpus/") else ""
+    return " ".join(filter(None, (option_name(pointer), own)))
 
 
 def with_config(document: dict[str, Any], config: Path | None) -> dict[str, Any]:

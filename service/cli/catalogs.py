@@ -1,5 +1,6 @@
 """`dryserve gpus list`, `dryserve engines list`, `dryserve models list`: what can be planned, by name."""
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
@@ -17,6 +18,7 @@ from service.application.schemas.hardware import GpuAnswer, GpuList
 from service.application.schemas.model import ModelList
 from service.application.text.layout import NARROWEST
 from service.cli.exit_codes import ExitCode
+from service.cli.list_format import AsJson, ListFormat, is_json
 from service.gpus.catalog import gpu_catalog
 from service.gpus.names import words_of
 from service.hub.snapshot import BundledSnapshot
@@ -33,14 +35,13 @@ MORE: Final = "With words of a name, its quantized checkpoints and their sizes a
 BILLION: Final = 10**9
 gpus: Final = typer.Typer(name="gpus", help="GPU types that can be planned.", no_args_is_help=True)
 engines: Final = typer.Typer(name="engines", help="Releases that can be planned.", no_args_is_help=True)
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the service answers it.")]
 Search = Annotated[
     list[str] | None, typer.Argument(metavar="[WORDS...]", help="Words of the names; left out: all.")
 ]
 
 
 @gpus.command("list")
-def list_gpus(search: Search = None, *, as_json: AsJson = False) -> None:
+def list_gpus(search: Search = None, *, form: ListFormat = None, as_json: AsJson = False) -> None:
     """List GPU types. Each can be given by its id, its name, or a shorter name such as RTX 4090.
 
     The word mig among WORDS lists slices too, such as a100-sxm-80gb-mig-3g.40gb.
@@ -51,7 +52,7 @@ def list_gpus(search: Search = None, *, as_json: AsJson = False) -> None:
     found = [gpu for gpu in listed if words <= {*words_of(gpu.id), *words_of(gpu.name)}]
     if search and not found:
         _say_none("GPU type", search, catalog.nearest(" ".join(search)))
-    if as_json:
+    if is_json(form, as_json=as_json):
         answer = GpuList(gpus=[GpuAnswer.model_validate(gpu) for gpu in found], next=None)
         typer.echo(answer.model_dump_json())
         return
@@ -69,10 +70,10 @@ def list_gpus(search: Search = None, *, as_json: AsJson = False) -> None:
 
 
 @engines.command("list")
-def list_engines(*, as_json: AsJson = False) -> None:
+def list_engines(*, form: ListFormat = None, as_json: AsJson = False) -> None:
     """List releases of vLLM, the newest last, and how each was checked."""
     answer = engine_list()
-    if as_json:
+    if is_json(form, as_json=as_json):
         typer.echo(answer.model_dump_json())
         return
     rows = (
@@ -88,10 +89,16 @@ def list_values(
     flag: Annotated[
         str | None, typer.Argument(metavar="[FLAG]", help="Name of a flag, such as attention-backend.")
     ] = None,
+    *,
+    form: ListFormat = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the values that vLLM takes for FLAG, with the releases that take each; without FLAG, the flags."""
     by_flag = choices_by_flag()
     if flag is None:
+        if is_json(form, as_json=as_json):
+            _echo_json(_values_of(by_flag))
+            return
         _print(("flag", "values"), ((name, str(len(values))) for name, values in by_flag.items()))
         return
     name = flag.lstrip("-").replace("-", "_")
@@ -99,11 +106,25 @@ def list_values(
         near = ", ".join(nearest(name, by_flag)) or "`dryserve engines values` lists them"
         typer.echo(f"{flag} is no flag that takes only certain words; nearest: {near}", err=True)
         raise typer.Exit(ExitCode.BAD_INPUT)
+    if is_json(form, as_json=as_json):
+        _echo_json(_values_of({name})[0])
+        return
     rows = ((value, str(since), str(until or "")) for value, (since, until) in by_flag[name].items())
     _print((name, "since", "until"), rows)
 
 
-def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
+def _values_of(flags: Iterable[str]) -> list[dict[str, object]]:
+    """Return the values of flags, as the service answers them."""
+    wanted = frozenset(flags)
+    answers = (each for engine in engine_list().engines for each in engine.flag_values)
+    return [each.model_dump(mode="json") for each in answers if each.flag in wanted]
+
+
+def _echo_json(answer: object) -> None:
+    typer.echo(json.dumps(answer, ensure_ascii=False))
+
+
+def list_models(search: Search = None, *, form: ListFormat = None, as_json: AsJson = False) -> None:
     """List the bundled models, which are planned without the Hub. Any other id is asked of the Hub.
 
     With WORDS the quantized checkpoints of each model stand below it, with the memory that their weights
@@ -113,7 +134,7 @@ def list_models(search: Search = None, *, as_json: AsJson = False) -> None:
     found = bundled_models(snapshot, " ".join(search or ()))
     if search and not found:
         _say_none("bundled model", search, snapshot.nearest(" ".join(search)))
-    if as_json:
+    if is_json(form, as_json=as_json):
         typer.echo(ModelList.of(found, None).model_dump_json())
         return
     rows = [row for model in found for row in _model_rows(model, with_variants=bool(search))]
@@ -165,9 +186,8 @@ def _print(
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))
     if shown < len(heads):
         wide = max(_least(_table(heads, listed)), *(width for width, _ in needed), NARROWEST)
-        typer.echo(
-            fill(f"{wide} columns also show: {', '.join(heads[shown:])}; --json has all.", columns), err=True
-        )
+        said = f"{wide} columns also show: {', '.join(heads[shown:])}; --format json has all."
+        typer.echo(fill(said, columns), err=True)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

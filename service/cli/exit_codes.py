@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     """An argument, a file, a token or a setting is at fault; standard error says which."""
     FAILED = 3
-    """`check` and `plan`: it does not start, or no command can be printed.
+    """`check` and `plan`: it does not start, its parser refuses the command, or no command can be printed.
 
     `probe --wait`: nothing was measured. `serve`: it could not start. `explain`: the log shows a failure, and
     it is explained.

@@ -1,7 +1,9 @@
 """`dryserve models`: store files of the Hub, for sites that cannot reach it."""
 
 import asyncio
+import json
 from collections.abc import Coroutine
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -9,6 +11,7 @@ import typer
 
 from service.cli.catalogs import list_models
 from service.cli.exit_codes import ExitCode
+from service.cli.list_format import AsJson, ListFormat, is_json
 from service.cli.settings_of_host import host_settings
 from service.hub.cache import CheckedEntry, HubCache
 from service.hub.credential import SHARED
@@ -30,18 +33,31 @@ cli.command("list")(list_models)
 
 
 @cli.command()
-def stored() -> None:
+def stored(*, form: ListFormat = None, as_json: AsJson = False) -> None:
     """List the models that were pulled or imported: id, bytes, and the commits or branches of their files."""
     settings = host_settings()
-    rows = asyncio.run(_entries(settings))
-    if not rows:
+    found = asyncio.run(_entries(settings))
+    if not found:
         typer.echo(f"No model is stored in {settings.cache_file or 'memory'}.", err=True)
-    for row in rows:
-        typer.echo(row)
+    if is_json(form, as_json=as_json):
+        typer.echo(json.dumps([asdict(each) for each in found]))
+        return
+    for each in found:
+        typer.echo(f"{each.id}  {each.bytes:,} B  {', '.join(each.revisions)}")
 
 
-async def _entries(settings: Settings) -> list[str]:
-    """Return a line for each model that is stored for everyone."""
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A model that is stored for everyone."""
+
+    id: str
+    bytes: int
+    revisions: list[str]
+    """Commits or branches of its files."""
+
+
+async def _entries(settings: Settings) -> list[StoredModel]:
+    """Return the models that are stored for everyone, by id."""
     cache = HubCache(settings.cache_file)
     entries = [entry for entry in await cache.check() if entry.intact and entry.key.owner == SHARED]
     await cache.close()
@@ -49,8 +65,7 @@ async def _entries(settings: Settings) -> list[str]:
     for entry in entries:
         models.setdefault(entry.key.model, []).append(entry)
     return [
-        f"{model}  {sum(each.size for each in found):,} B  "
-        f"{', '.join(sorted({each.key.revision for each in found}))}"
+        StoredModel(model, sum(each.size for each in found), sorted({each.key.revision for each in found}))
         for model, found in sorted(models.items())
     ]
 

@@ -8,6 +8,7 @@ import httpx2
 import typer
 
 from service.cli.exit_codes import ExitCode
+from service.cli.list_format import AsJson, ListFormat, is_json
 from service.cli.probe import summary
 from service.cli.probe_client import (
     SERVER,
@@ -25,24 +26,24 @@ from service.probes.job_state import State
 
 cli: Final = typer.Typer(name="probes", help="Look at probes, or cancel them.", no_args_is_help=True)
 ProbeId = Annotated[str, typer.Argument(metavar="ID", help="Id of the probe, or how it begins.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WHOLE_ID: Final = 32
 
 
 @cli.command("list")
-def list_probes(
+def list_probes(  # noqa: PLR0913 - each is an option
     *,
     server: Server = SERVER,
     token_file: TokenFile = None,
     state: Annotated[State | None, typer.Option(help="Only probes in this state.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Most probes to list.")] = 20,
+    form: ListFormat = None,
     as_json: AsJson = False,
 ) -> None:
     """List probes, the newest first."""
     query = {"limit": limit, **({} if state is None else {"state": state.value})}
     with service_at(server, token_file) as http:
         found = answered(http.get("/probes", params=query))["probes"]
-    if as_json:
+    if is_json(form, as_json=as_json):
         typer.echo(json.dumps(found))
         return
     for probe in found:
@@ -51,12 +52,17 @@ def list_probes(
 
 @cli.command()
 def show(
-    probe_id: ProbeId, *, server: Server = SERVER, token_file: TokenFile = None, as_json: AsJson = False
+    probe_id: ProbeId,
+    *,
+    server: Server = SERVER,
+    token_file: TokenFile = None,
+    form: ListFormat = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print a probe: what was asked, how it stands, what it measured."""
     with service_at(server, token_file) as http:
         found = answered(http.get(f"/probes/{_whole(http, probe_id)}"))
-    typer.echo(json.dumps(found) if as_json else _described(found))
+    typer.echo(json.dumps(found) if is_json(form, as_json=as_json) else _described(found))
 
 
 @cli.command()
@@ -74,12 +80,13 @@ def cancel(
 
 
 @cli.command()
-def wait(
+def wait(  # noqa: PLR0913 - each is an option
     probe_id: ProbeId,
     *,
     server: Server = SERVER,
     token_file: TokenFile = None,
     timeout: Timeout = None,
+    form: ListFormat = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow a probe to its end, and print what it measured.
@@ -92,7 +99,7 @@ def wait(
         except StillRunning as still:
             typer.echo(f"not ended after {timeout:g} s: {still}", err=True)
             raise typer.Exit(ExitCode.UNCERTAIN) from None
-    typer.echo(json.dumps(end) if as_json else _described(end))
+    typer.echo(json.dumps(end) if is_json(form, as_json=as_json) else _described(end))
     if end["state"] != State.SUCCEEDED:
         raise typer.Exit(ExitCode.FAILED)
 

@@ -18,6 +18,7 @@ from service.gpus.gpu_type import (
     Vendor,
 )
 from service.gpus.names import GLUED, gpus_named
+from service.gpus.nvlink import NvlinkDomain
 from service.gpus.slices import profile_in, slices_of
 from service.gpus.totals import MemoryTotal
 from service.nearest_names import quoted, similarity
@@ -90,17 +91,18 @@ class GpuCatalog:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
-        """Return the catalog described by the TOML tables ``reader`` and ``gpu``.
+        """Return the catalog described by the TOML tables ``reader``, ``nvlink`` and ``gpu``.
 
         Raises:
             InvalidCatalog: a table lacks a key or has an unknown key, or a figure is out of range.
         """
         try:
             readers = {name: Reader(**table) for name, table in raw["reader"].items()}
+            domains = {name: NvlinkDomain(**table) for name, table in raw["nvlink"].items()}
             evidence = [MemoryEvidence.parse(table, readers) for table in raw["gpu"]]
             return cls(
                 tuple(
-                    _gpu_type(table, memory_of(own, evidence))
+                    _gpu_type(table, memory_of(own, evidence), domains)
                     for table, own in zip(raw["gpu"], evidence, strict=True)
                 )
             )
@@ -210,13 +212,13 @@ def _words(text: str) -> list[str]:
 
 _COPIED: Final = frozenset(
     {"id", "name", "architecture", "unmodelled", "marketing_gb", "driver_total_mib"}
-    | {"bandwidth_gb_s", "sm_count", "nvlink", "unified_memory", "form_factor"}
+    | {"bandwidth_gb_s", "sm_count", "unified_memory", "form_factor"}
 )
 _EVIDENCE: Final = frozenset({"vendor", "marketing_low_gb", "readings", "unnamed"})
-_PARSED: Final = frozenset({"compute_capability", "variants", "ecc", "cautions"})
+_PARSED: Final = frozenset({"compute_capability", "variants", "ecc", "cautions", "nvlink"})
 
 
-def _gpu_type(raw: Mapping[str, Any], memory: Memory) -> GpuType:
+def _gpu_type(raw: Mapping[str, Any], memory: Memory, domains: Mapping[str, NvlinkDomain]) -> GpuType:
     if unknown := raw.keys() - _COPIED - _EVIDENCE - _PARSED:
         raise InvalidCatalog(f"{raw['id']}: unknown keys {sorted(unknown)}")
     capability = raw.get("compute_capability")
@@ -232,6 +234,7 @@ def _gpu_type(raw: Mapping[str, Any], memory: Memory) -> GpuType:
         compute_capability=None if capability is None else ComputeCapability.parse(capability),
         variants=tuple(_variant(variant) for variant in raw.get("variants", ())),
         ecc=EccState(raw["ecc"]),
+        nvlink_domain=domains[raw["nvlink"]] if "nvlink" in raw else None,
         cautions=tuple(raw.get("cautions", ())),
         **{key: raw[key] for key in _COPIED & raw.keys()},
     )

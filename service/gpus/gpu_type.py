@@ -1,10 +1,11 @@
 """GpuType: one type of GPU, from the catalog or given by the caller."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from service.gpus.capability import ComputeCapability
+from service.gpus.nvlink import NvlinkDomain
 from service.units import GIB, MIB
 
 SMALLEST_GPU: Final = 1 * GIB
@@ -103,7 +104,8 @@ class GpuType:
     """Peak memory bandwidth in 10**9 bytes per second."""
     sm_count: int | None = None
     """Streaming multiprocessors; compute units for AMD."""
-    nvlink: bool | None = None
+    nvlink_domain: NvlinkDomain | None = None
+    """How NVLink joins GPUs of this type; ``None``: not known."""
     unified_memory: bool = False
     """The GPU uses the host's memory: the total and the free part depend on the operating system."""
     form_factor: str | None = None
@@ -119,6 +121,31 @@ class GpuType:
     def modelled(self) -> bool:
         """Whether plans can be made for this type."""
         return self.unmodelled is None
+
+    @property
+    def nvlink(self) -> bool | None:
+        """Whether GPUs of this type can be joined by NVLink; ``None``: not known."""
+        return None if self.nvlink_domain is None else self.nvlink_domain.gpus > 1
+
+    @property
+    def nvlink_gpus(self) -> int | None:
+        """How many GPUs NVLink joins at most; ``None``: not known."""
+        return None if self.nvlink_domain is None else self.nvlink_domain.gpus
+
+    @property
+    def nvlink_bought_apart(self) -> bool | None:
+        """Whether a machine has NVLink only where somebody bought it; ``None``: not known."""
+        return None if self.nvlink_domain is None else self.nvlink_domain.bought_apart
+
+    def with_nvlink_promised(self) -> "GpuType":
+        """Return the type in a machine that has the NVLink that is bought apart, if there is one for it."""
+        domain = self.nvlink_domain
+        return self if domain is None else replace(self, nvlink_domain=domain.with_promise())
+
+    @property
+    def joined_gpus(self) -> int:
+        """How many GPUs exchange over NVLink for certain; 1 where it is not known or not promised."""
+        return 1 if self.nvlink_domain is None else self.nvlink_domain.joined
 
     @property
     def driver_total_bytes(self) -> int | None:
@@ -145,7 +172,8 @@ def inline_gpu(  # noqa: PLR0913 - the fields of the API's GPU object
     if not SMALLEST_GPU <= memory_bytes <= LARGEST_GPU:
         raise InvalidGpu(
             "memory_bytes",
-            f"{memory_bytes} is not a GPU's memory in bytes ({SMALLEST_GPU} to {LARGEST_GPU})",
+            f"{memory_bytes} is not a GPU's memory in bytes ({SMALLEST_GPU} to {LARGEST_GPU})"
+            f"{_with_unit(memory_bytes)}",
         )
     if bandwidth_gb_s is not None and not bandwidth_gb_s > 0:
         raise InvalidGpu("bandwidth_gb_s", f"{bandwidth_gb_s} is not positive")
@@ -165,6 +193,13 @@ def inline_gpu(  # noqa: PLR0913 - the fields of the API's GPU object
         sm_count=sm_count,
         unified_memory=unified_memory,
     )
+
+
+def _with_unit(number: int) -> str:
+    """Return, in words, with which unit a number is a GPU's memory: GB as sold, MiB as drivers print."""
+    if SMALLEST_GPU <= number * GIB <= LARGEST_GPU:
+        return f"; with its unit: {number}GB, or {number}GiB"
+    return f"; with its unit: {number}MiB" if SMALLEST_GPU <= number * MIB <= LARGEST_GPU else ""
 
 
 def _capability(given: ComputeCapability | str) -> ComputeCapability:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final, Self
 
 from service.gpus.gpu_type import GpuType, MemoryBasis
+from service.gpus.nvlink import NOT_OF_SLICES
 from service.gpus.totals import MemoryTotal
 
 EIGHTHS: Final = 8
@@ -109,7 +110,7 @@ def _slice(profile: Profile, gpu: GpuType, shares: list[Fraction]) -> GpuType:
         variants=(),
         bandwidth_gb_s=bandwidth,
         sm_count=profile.sms,
-        nvlink=False,
+        nvlink_domain=NOT_OF_SLICES,
         is_slice=True,
         cautions=(ALONE,),
     )

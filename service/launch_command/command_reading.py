@@ -44,8 +44,15 @@ class CommandReading:
     """What a reader should know about how the text was read."""
     foreign: tuple[str, ...] = ()
     """Options that no release has, and that a program around the engine takes."""
+    commands: int = 1
+    """Commands of the text that start this engine: one for each node."""
     others: tuple[tuple[int, str | None], ...] = ()
     """Line and model of further starts in the text, which are not planned."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes on which the text starts the engine, as far as it says."""
+        return max(self.commands, self.launch.placement.nodes or 1)
 
     @property
     def carried(self) -> CarriedArguments:
@@ -177,7 +184,8 @@ def reading_of(start: Invocation, version: str | None) -> CommandReading:
     release = resolve_release(version).release
     read = launch_of(start, start_release(start), arguments_of(release))
     flags = sort_flags(read.launch, release)
-    return CommandReading(read.launch, release, flags, read.unknown, read.faults, start.notes, read.foreign)
+    notes = read.launch.notes
+    return CommandReading(read.launch, release, flags, read.unknown, read.faults, notes, read.foreign)
 
 
 def _release_with_all(read: "ReadLaunch") -> Version | None:

@@ -69,7 +69,7 @@ def _joined(nodes: Sequence[CommandReading]) -> CommandReading:
     lines = ", ".join(f"line {each.launch.line}" for each in others)
     note = f"The same engine's other ranks are started at {lines}: planned as one start."
     launch = replace(first.launch, placement=_placement(first.launch, [each.launch for each in nodes]))
-    return replace(first, launch=launch, notes=(*first.notes, note))
+    return replace(first, launch=launch, notes=(*first.notes, note), commands=len(nodes))
 
 
 def _placement(first: LaunchCommand, nodes: Sequence[LaunchCommand]) -> Placement:

@@ -15,7 +15,7 @@ from service.launch_command.launch import (
 )
 from service.launch_command.options import ReadOptions, is_secret, placeholders, read_options
 from service.launch_command.reading import read_invocations
-from service.launch_command.refused_values import refused_values
+from service.launch_command.refused_values import refused_values, unread_tool_parser
 from service.launch_command.releases import release_of
 from service.redaction import HIDDEN, hide_secrets
 
@@ -99,7 +99,7 @@ def launch_of(start: Invocation, release: LaunchRelease, table: ArgumentTable) -
         environment=_environment(start),
         placement=start.placement,
         unresolved=tuple(dict.fromkeys((*missing, *options.loose))),
-        notes=start.notes,
+        notes=(*start.notes, *unread_tool_parser(options.flags, table.release)),
     )
     return ReadLaunch(launch, table.release, tuple(options.unknown), tuple(faults), tuple(options.foreign))
 

@@ -64,6 +64,26 @@ def _tool_parser(flags: Flags, release: Version) -> Iterator[str]:
         yield from _unknown(flags["tool_call_parser"], "tool call parser", release)
 
 
+def unread_tool_parser(flags: Flags, release: Version) -> Iterator[str]:
+    """Yield that a parser of tool calls is not read, and whether the release has it.
+
+    Source: vLLM 0.10.2, OpenAIServingChat; 0.20.2 to 0.33.0, ParserManager.get_tool_parser: none without
+    ``--enable-auto-tool-choice``.
+    """
+    flag, auto = flags.get("tool_call_parser"), flags.get("enable_auto_tool_choice")
+    if flag is None or (auto is not None and auto.value is True):
+        return
+    said = (
+        f"{flag.spelling} is read only with --enable-auto-tool-choice, which is not given: no tool call is "
+        "parsed."
+    )
+    if not (_has_plugin(flags, "tool_parser_plugin") or _FOREIGN_PLUGIN in flags):
+        instead = next(_instead(flag, release), None)
+        if instead is not None:
+            said += f" vLLM {release} has no tool call parser {quoted(str(flag.value))} either; {instead}."
+    yield said
+
+
 def _reasoning_parser(flags: Flags, release: Version) -> Iterator[str]:
     """Yield that there is no such parser. Source: vLLM 0.10.2 to 0.33.0, validate_api_server_args."""
     flag = flags.get("reasoning_parser")
@@ -92,16 +112,21 @@ def _tokenizer(flags: Flags, table: ArgumentTable) -> Iterator[str]:
 
 
 def _unknown(flag: WrittenFlag, kind: str, release: Version) -> Iterator[str]:
+    for instead in _instead(flag, release):
+        yield f"invalid {kind}: {quoted(str(flag.value))}; {instead}"
+
+
+def _instead(flag: WrittenFlag, release: Version) -> Iterator[str]:
+    """Yield what there is in place of a name that the release does not have; nothing for one that it has."""
     known = registered_names(flag.name, release)
     if flag.missing or not isinstance(flag.value, str) or flag.value in known:
         return
     having = [each for each in RELEASES if flag.value in registered_names(flag.name, each)]
     after = [each for each in RELEASES if having and each > having[-1]]
     if having and release < having[0]:
-        more = f"it came with {having[0]}"
+        yield f"it came with {having[0]}"
     elif after:
-        more = f"{after[0]} removed it"
+        yield f"{after[0]} removed it"
     else:
         listed = f"`dryserve engines values {flag.name}` lists all"
-        more = few_of(nearest(flag.value, known), known, listed)
-    yield f"invalid {kind}: {quoted(flag.value)}; {more}"
+        yield few_of(nearest(flag.value, known), known, listed)

@@ -46,7 +46,7 @@ class BudgetInputs:
     unified_memory: bool = False
     """The GPU shares the host's memory."""
     nvlink: bool = True
-    """The GPUs of a node can be linked by NVLink."""
+    """NVLink joins the tensor parallel ranks."""
     language_model_only: bool = False
     balances_experts: bool = False
     """Experts are moved between ranks by their load (EPLB)."""

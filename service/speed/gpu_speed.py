@@ -21,10 +21,21 @@ class GpuSpeed:
     """Bytes of its memory per second."""
     operations: Mapping[Precision, float]
     """Dense tensor operations per second, by the type of the activations."""
-    link: float
-    """Bytes that one GPU sends per second to others of its node."""
-    has_nvlink: bool
+    pcie: float
+    """Bytes that one GPU sends per second to others of its node over PCIe."""
+    nvlink: float
+    """The same over NVLink."""
+    joined: int
+    """GPUs that exchange over NVLink."""
     source: str
+
+    def joins(self, ranks: int) -> bool:
+        """Whether so many ranks exchange over NVLink."""
+        return ranks <= self.joined
+
+    def link(self, ranks: int) -> float:
+        """Return the bytes per second that each of so many ranks sends to the others."""
+        return self.nvlink if self.joins(ranks) else self.pcie
 
     @property
     def is_assumed(self) -> bool:
@@ -50,11 +61,12 @@ def gpu_speed(gpu: GpuType) -> GpuSpeed | None:
         entry["nibble"] * TERA if "nibble" in entry else half * multiples["nibble"].get(str(capability), 1)
     )
     nibble = max(byte, nibble)
-    link = entry.get("link") or table["pcie"]["link"][str(capability.major)]
+    pcie = table["pcie"]["link"][str(capability.major)] * GIGA
     return GpuSpeed(
         bandwidth=gpu.bandwidth_gb_s * GIGA,
         operations={Precision.HALF: half, Precision.BYTE: byte, Precision.NIBBLE: max(byte, nibble)},
-        link=link * GIGA,
-        has_nvlink="link" in entry,
+        pcie=pcie,
+        nvlink=entry["link"] * GIGA if "link" in entry else pcie,
+        joined=gpu.joined_gpus,
         source=entry["source"],
     )

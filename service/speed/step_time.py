@@ -169,7 +169,8 @@ class StepClock:
         work, constants = self.work, self.constants
         if not work.exchanges:
             return 0.0
-        layer = constants.collective_us if self.gpu.has_nvlink else constants.bridge_collective_us
+        joined = self.gpu.joins(work.exchanging_ranks)
+        layer = constants.collective_us if joined else constants.bridge_collective_us
         return work.layers * layer * constants.release_factor * MICROSECOND
 
     def _exchanged(self) -> float:
@@ -179,4 +180,4 @@ class StepClock:
         if ranks == 1:
             return 0.0
         size = HALF_BYTES * work.hidden_size * 2 * (ranks - 1) / ranks
-        return work.layers * ALL_REDUCES * size / (self.gpu.link * self.constants.link_share)
+        return work.layers * ALL_REDUCES * size / (self.gpu.link(ranks) * self.constants.link_share)

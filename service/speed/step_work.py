@@ -122,6 +122,12 @@ class StepWork:
         """Whether ranks exchange in every layer."""
         return self.tensor_parallel_size > 1 or (self.data_parallel_size > 1 and self.expert_layers > 0)
 
+    @property
+    def exchanging_ranks(self) -> int:
+        """Ranks that exchange with each other in a layer."""
+        ranks = self.tensor_parallel_size
+        return ranks * self.data_parallel_size if self.expert_layers else ranks
+
     def expert_bytes(self, tokens: float) -> float:
         """Return the bytes of routed experts that a batch of so many tokens of all ranks touches."""
         return sum(each.layers * each.touched(tokens) * each.bytes_each for each in self.experts)

@@ -118,7 +118,8 @@ def test_starts_that_nothing_was_fitted_on_are_near(board: Board, gathered: Part
 def test_intervals_hold_what_they_should_of_starts_that_nothing_was_fitted_on(board: Board) -> None:
     unfitted = board.only(lambda startup: part(startup) in NEVER_FITTED)
 
-    for term, least in ((Term.WEIGHTS, 133), (Term.AVAILABLE, 113), (Term.GRAPHS, 60)):
+    # Graphs are not scored where the log leaves open whether NVLink joins the ranks (A100, SXM or PCIe).
+    for term, least in ((Term.WEIGHTS, 133), (Term.AVAILABLE, 113), (Term.GRAPHS, 59)):
         scores = unfitted.of(term)
         assert len(scores) >= least
         # 90 % are wanted at most; weights have three starts more, since a buffer was found that two lacked.

@@ -127,12 +127,13 @@ def test_several_gpus_hold_more_than_one_request() -> None:
 
 def test_half_a_board_is_taken_only_with_room_for_four() -> None:
     """GLM-4.6-FP8 on H200: four GPUs hold 2.1 requests of 202,752 tokens; the recipe takes eight."""
-    asked = Asked(ServeFlags(), node=8, nvlink=True)
+    board = find_gpu("h200-sxm-141gb").nvlink_domain
+    asked = Asked(ServeFlags(), node=8, nvlink=board)
 
     assert [asked.requests(gpus) for gpus in (1, 2, 4, 8)] == [1, 2, 4, 2]
     assert [Asked(ServeFlags(), node=8).requests(gpus) for gpus in (1, 2, 4, 8)] == [1, 2, 2, 2]
-    assert Asked(ServeFlags(max_model_len=1000), node=8, nvlink=True).requests(4) == 1
-    assert Asked(ServeFlags(), workload=Workload(10), node=8, nvlink=True).requests(4) == 1
+    assert Asked(ServeFlags(max_model_len=1000), node=8, nvlink=board).requests(4) == 1
+    assert Asked(ServeFlags(), workload=Workload(10), node=8, nvlink=board).requests(4) == 1
 
 
 def test_fewer_sequences_make_a_single_card_enough() -> None:
@@ -283,7 +284,8 @@ def test_replicas_share_a_workload() -> None:
 def test_a_node_is_left_only_where_one_is_not_enough() -> None:
     """DeepSeek V3 in FP8 has 626 GiB of weights: more than four GPUs of 186 GB leave for a long context."""
     found = ask_all("deepseek-ai/DeepSeek-V3", "0.28.0", gpu="gb200-186gb")
-    asked = Asked(ServeFlags(), node=4, nvlink=True, full_length=163_840)
+    rack = find_gpu("gb200-186gb").nvlink_domain
+    asked = Asked(ServeFlags(), node=4, nvlink=rack, full_length=163_840)
 
     assert best(found).gpus == 8
     assert step_of(best(found), asked) is Step.NEXT_NODE

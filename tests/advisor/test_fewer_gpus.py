@@ -59,7 +59,7 @@ def test_a_checkpoint_that_holds_the_whole_context_is_named_beside_a_shortened_o
     assert "checkpoint Qwen/Qwen3-8B-FP8" in found.reason
 
 
-NVLINK = "not known to have NVLink"
+NVLINK = "GPUs of this type have no NVLink"
 
 
 def test_ranks_without_nvlink_are_spared_by_weights_of_8_bits() -> None:
@@ -128,3 +128,19 @@ def test_layouts_of_experts_are_compared_on_the_same_gpus(workload: Workload | N
     # At most 8 times as many; the attention weights of 61 layers on every rank take less than half of that.
     assert 4 < float(said[1]) / float(said[2]) < 8
     assert (said[3] is None) == (workload is None)
+
+
+def test_ranks_stay_where_nvlink_joins_them() -> None:
+    """Mistral Small 3.2: 44.8 GiB of 16 bits on RTX A6000 of 47.4, which bridges join in pairs at most."""
+    model = "mistralai/Mistral-Small-3.2-24B-Instruct-2506"
+    plain = requested(model, "rtx-a6000-48gb", "0.33.0", ServeFlags())
+    (gpu,) = plain.gpus
+    bridged = replace(plain, gpus=(gpu.with_nvlink_promised(),))
+    alone, pair = plan(plain).plans[0], plan(bridged).plans[0]
+
+    assert alone.recommended is not None
+    assert alone.recommended.gpus == 1
+    assert "which is bought apart" in alone.reason
+    assert pair.recommended is not None
+    assert (pair.recommended.gpus, pair.recommended.flags.quantization) == (2, None)
+    assert "NVLink" not in pair.reason

@@ -27,6 +27,26 @@ def test_the_command_line_prints_what_the_service_answers(kind: str, client: Tes
     assert printed == answer
 
 
+@pytest.mark.parametrize("kind", ["gpus", "engines", "models"])
+def test_every_list_takes_the_option_of_a_plan(kind: str, client: TestClient) -> None:
+    answer = client.get(f"/{kind}").json()[kind]
+    printed = json.loads(_run(kind, "list", "--format", "json"))[kind]
+    assert [each for each in printed if each not in answer] == []
+    (first, *_) = answer
+    first = first if isinstance(first, str) else first["name"]
+    table = _run(kind, "list", "--format", "table", "--json")
+    assert first in table
+    assert not table.lstrip().startswith("{")
+
+
+def test_values_of_a_flag_are_those_that_the_service_answers(client: TestClient) -> None:
+    answer = client.get("/engines").json()["engines"][0]["flag_values"]
+    assert json.loads(_run("engines", "values", "--format", "json")) == answer
+    found = json.loads(_run("engines", "values", "kv-cache-dtype", "--format", "json"))
+    assert found in answer
+    assert found["flag"] == "kv_cache_dtype"
+
+
 # Billions of parameters, as the makers publish them on the model's card or in its paper.
 SIZES = {
     "deepseek-ai/DeepSeek-V3": (671, "DeepseekV3ForCausalLM", "fp8"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service.application.text.layout import LEAST_CUT, Column, drawn
@@ -381,3 +382,18 @@ def test_what_decides_is_said_and_not_the_memory(width: int, monkeypatch: pytest
     table = " ".join(" ".join(lines[: lines.index("", 6)]).split())
     assert "hold no kernels for compute capability 7.0" in table
     assert "left for the cache" not in table
+
+
+def test_a_manifest_that_starts_every_node_is_not_said_to_start_one(client: TestClient) -> None:
+    """What is written for a cluster, and read back; the commands of its two nodes stand in it."""
+    flags = {"data_parallel_size": 16, "enable_expert_parallel": True, "tensor_parallel_size": 1}
+    body = {"model": "deepseek-ai/DeepSeek-V3.1", "gpus": ["h200-sxm-141gb"], "serve": flags, "search": False}
+    manifest = client.post("/plan", params={"format": "kubernetes"}, json=body).text
+    read = {"command": manifest, "gpus": ["h200-sxm-141gb"]}
+    said = " ".join(client.post("/plan", headers={"Accept": "text/plain"}, json=read).text.split())
+    alone = " ".join(client.post("/plan", headers={"Accept": "text/plain"}, json=body).text.split())
+
+    assert manifest.count("vllm serve") == 2
+    assert "! 16 GPUs (TP 1 x DP 16 x EP) are 2 nodes of 8: this line alone does not start them" in alone
+    assert "this line alone" not in said
+    assert "the text that was read has those of all" in said

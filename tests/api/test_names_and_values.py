@@ -232,6 +232,31 @@ def test_short_names_of_flags_are_taken_outside_a_command() -> None:
     assert "--tensor-parallel-size 2" in short.output
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("--kv-cache-dtype fp9", ExitCode.FAILED),
+        ("--attention-backend FLASH", ExitCode.FAILED),
+        ("--enable-auto-tool-choice --tool-call-parser hermis", ExitCode.FAILED),
+        ("--enable-reasoning", ExitCode.FAILED),
+        ("--max-model-len abc", ExitCode.FAILED),
+    ],
+)
+def test_a_command_that_the_engine_refuses_fails_as_a_start_does(command: str, code: ExitCode) -> None:
+    words = ["check", "--gpu", "l4", "--", "vllm", "serve", "Qwen/Qwen3-8B", *command.split()]
+    assert CliRunner().invoke(cli, words).exit_code == code
+
+
+def test_a_mistyped_option_is_bad_input_and_named() -> None:
+    asked = ["check", "Qwen/Qwen3-8B", "--gpu", "l4"]
+    no_start = CliRunner().invoke(cli, ["check", "--gpu", "l4", "--", "echo", "hello"])
+    assert no_start.exit_code == ExitCode.BAD_INPUT
+    assert CliRunner().invoke(cli, [*asked, "--kv-cache-dtype", "fp9"]).exit_code == ExitCode.BAD_INPUT
+    beside = CliRunner().invoke(cli, [*asked[:2], "--gpu", "name=x,memory=48GB,cc=5"])
+    assert beside.exit_code == ExitCode.BAD_INPUT
+    assert beside.output.startswith("--gpu compute_capability must be")
+
+
 def test_flags_of_another_engine_are_one_word() -> None:
     asked = ["plan", "Qwen/Qwen3-8B", "--engine", "llama.cpp", "--gpu", "l4", "--engine-flags", "-c", "32768"]
     found = CliRunner().invoke(cli, asked)

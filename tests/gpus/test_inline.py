@@ -18,6 +18,23 @@ def test_a_callers_3090_with_an_older_driver_keeps_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "units"),
+    [
+        (48, "48GB, or 48GiB"),  # an RTX A6000, as it is sold
+        (49_140, "49140MiB"),  # as nvidia-smi prints it
+        (4096, "4096GB, or 4096GiB"),
+        (0, None),
+        (5_000_000, None),
+    ],
+)
+def test_a_number_without_its_unit_is_proposed_with_one(given: int, units: str | None) -> None:
+    with pytest.raises(InvalidGpu) as caught:
+        inline_gpu("mine", given, "8.6")
+    assert ("with its unit" in str(caught.value)) is (units is not None)
+    assert str(caught.value).endswith(units or ")")
+
+
+@pytest.mark.parametrize(
     ("field", "arguments"),
     [
         ("name", {"name": " "}),

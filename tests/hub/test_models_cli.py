@@ -105,6 +105,8 @@ def test_a_single_model_takes_the_id_it_is_given(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout.endswith("plan it: dryserve plan acme/mine --gpu GPU\n")
     listed = run("models", "stored")
+    (entry,) = json.loads(run("models", "stored", "--format", "json").stdout)
+    assert f"{entry['id']}  {entry['bytes']:,} B  {', '.join(entry['revisions'])}\n" == listed.stdout
     assert (listed.exit_code, listed.stdout.split()[0]) == (0, "acme/mine")
     assert run("models", "import", str(tmp_path / "weights"), "--id", "../mine").exit_code == 1
     assert run("models", "import", str(tmp_path), "--id", "acme/mine").exit_code in {0, 1}

@@ -76,6 +76,31 @@ def test_what_the_release_takes_is_no_fault(flags: str) -> None:
     assert faults(flags) == ()
 
 
+@pytest.mark.parametrize(
+    ("flags", "release", "said"),
+    [
+        (
+            "--tool-call-parser hermis",
+            "0.33.0",
+            ("only with --enable-auto-tool-choice", "'hermis' either", "hermes"),
+        ),
+        ("--tool-call-parser gemma4", "0.18.1", ("'gemma4' either; it came with 0.19.0",)),
+        ("--tool-call-parser hermes", "0.20.2", ("only with --enable-auto-tool-choice",)),
+        ("--tool-call-parser hermis --no-enable-auto-tool-choice", "0.33.0", ("'hermis' either",)),
+    ],
+)
+def test_a_parser_that_is_not_read_is_noted(flags: str, release: str, said: tuple[str, ...]) -> None:
+    """vLLM 0.33.0 on ParserManager.get_tool_parser: no parser where tools are not chosen by the model."""
+    (note,) = read_command(f"vllm serve org/m {flags}", release).notes
+    assert all(each in note for each in said)
+    assert ("either" in note) is any("either" in each for each in said)
+
+
+@pytest.mark.parametrize("flags", [f"{AUTO} hermes", "--reasoning-parser qwen3", "--tensor-parallel-size 2"])
+def test_a_parser_that_is_read_is_not_noted(flags: str) -> None:
+    assert read_command(f"vllm serve org/m {flags}", "0.33.0").notes == ()
+
+
 def test_every_parser_of_a_published_command_is_one_of_its_release() -> None:
     """The commands were published by vLLM's recipes and by people who ran them."""
     rows = [row for row in read_rows(KEPT, "rows.jsonl") if any("parser" in word for word in words_of(row))]

@@ -74,7 +74,15 @@ class GpuAnswer(Output):
         "not known"
     )
     nvlink: bool | None = Field(
-        description="Whether GPUs of this type are linked by NVLink; null where that is not known"
+        description="Whether GPUs of this type can be joined by NVLink; null where that is not known"
+    )
+    nvlink_gpus: int | None = Field(
+        description="How many GPUs NVLink joins, all with all: 2 by a bridge, 8 on a board, 1 without; "
+        "null where that is not known"
+    )
+    nvlink_bought_apart: bool | None = Field(
+        description="Whether cards work without what joins them, as without a bridge: it is counted on only "
+        "where the request says `nvlink_bridge`; null where that is not known"
     )
     unified_memory: bool = Field(
         description="Whether the GPU uses the host's memory, so that total and free memory depend on the "

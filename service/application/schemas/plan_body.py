@@ -28,6 +28,10 @@ Revision = Annotated[str, Field(min_length=1, max_length=128)]
 Part = Literal["memory", "cache", "candidates", "levers", "curve", "details"]
 MAX_PARTS: Final = 8
 ObjectiveName = Literal["accuracy", "tokens", "balanced", "cost"]
+NVLINK_BRIDGE: Final = (
+    "Whether NVLink that is bought apart is there, such as a bridge between each two RTX 3090 or A100 PCIe; "
+    "left out: it is not counted on"
+)
 FreeMemory = Annotated[
     Annotated[int, Field(ge=0, le=MAX_BYTES), as_written(read_count)] | None,
     Field(
@@ -112,6 +116,7 @@ class PlanBody(Input):
         "type that is modelled",
     )
     free_memory_bytes: FreeMemory = None
+    nvlink_bridge: bool = Field(default=False, description=NVLINK_BRIDGE)
     serve: ServeInput = Field(
         default_factory=partial(unchecked_default, ServeInput), description="Flags of `vllm serve`"
     )

@@ -13,6 +13,7 @@ from service.application.schemas.plan_body import (
     MAX_PARTS,
     MAX_PATCHES,
     MAX_VERSIONS,
+    NVLINK_BRIDGE,
     FreeMemory,
     ModelId,
     ObjectiveName,
@@ -83,6 +84,7 @@ class PlanParameters(FlagsInput):
         "every type that is modelled",
     )
     free_memory_bytes: FreeMemory = None
+    nvlink_bridge: bool | None = Field(default=None, description=NVLINK_BRIDGE)
     engine_version: Name | None = Field(
         default=None, description="Release to plan, such as 0.19.0; left out: the newest that is modelled"
     )
@@ -210,6 +212,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "revision": ("revision",),
     **RENAMED,
     "free_memory_bytes": ("free_memory_bytes",),
+    "nvlink_bridge": ("nvlink_bridge",),
     "prompt_tokens": ("workload", "prompt_tokens"),
     "output_tokens": ("workload", "output_tokens"),
     "concurrent_requests": ("workload", "concurrent_requests"),

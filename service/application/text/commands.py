@@ -45,9 +45,14 @@ class Written:
 
 def render_commands(plan: Plan) -> Written:
     """Write the recommended command for each GPU type, each on one line that a shell can run."""
+
+    def line(best: Candidate) -> Block:
+        several = several_nodes(best, plan.command)
+        return _line(best.command, *filter(None, (several,)), *left_out(best))
+
     return _written(
         plan,
-        lambda _, best: _line(best.command, *filter(None, (several_nodes(best),)), *left_out(best)),
+        lambda _, best: line(best),
         numbered=True,
     )
 

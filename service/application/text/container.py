@@ -11,6 +11,7 @@ from service.application.text.words import sizes
 from service.gpus.gpu_type import GpuType
 from service.gpus.slices import profile_in
 from service.hub.model_ids import is_path
+from service.launch_command.command_reading import CommandReading
 from service.units import ceil_div
 
 IMAGE: Final = "vllm/vllm-openai"
@@ -59,10 +60,20 @@ def nodes_words(best: Candidate) -> str:
     return f"{best.gpus} GPUs ({sizes(best)}) are {nodes_of(best)} nodes of {GPUS_OF_A_NODE}"
 
 
-def several_nodes(best: Candidate) -> str:
-    """Say that a command starts the processes of one node alone; empty where that is all."""
+def starts_all(best: Candidate, command: CommandReading | None) -> bool:
+    """Whether a text that was read starts the engine on as many nodes as a candidate takes."""
+    return command is not None and command.nodes >= nodes_of(best)
+
+
+def several_nodes(best: Candidate, command: CommandReading | None) -> str:
+    """Say that a command starts the processes of one node alone; empty where that is all.
+
+    A text that was read, such as a manifest, can start those of the other nodes too.
+    """
     if nodes_of(best) == 1:
         return ""
+    if starts_all(best, command):
+        return f"{nodes_words(best)}: this line is of the first, the text that was read has those of all"
     what = "this line alone does not start them; --format kubernetes writes what each node runs"
     return f"{nodes_words(best)}: {what}"
 

@@ -13,7 +13,7 @@ from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell
 from service.application.text.comparison import UNCHANGED, comparison_lines
-from service.application.text.container import several_nodes
+from service.application.text.container import several_nodes, starts_all
 from service.application.text.details import (
     cache_lines,
     candidate_lines,
@@ -36,6 +36,7 @@ from service.application.text.words import (
 )
 from service.engine_config.cache_dtype import canonical
 from service.engines.refusal import Stage
+from service.launch_command.command_reading import CommandReading
 from service.units import gib_text
 
 DETAILED_GPUS: Final = 3
@@ -72,7 +73,7 @@ def render_plan(plan: Plan, options: TextOptions = DEFAULT_TEXT) -> str:
     if several and (plan.refusal is None or options.every):
         parts.append(comparison_lines(plan, options))
     if not several or (len(plan.plans) <= DETAILED_GPUS and plan.refusal is None):
-        parts.extend(_description(gpu, options, plan.checkpoints) for gpu in plan.plans)
+        parts.extend(_description(gpu, options, plan) for gpu in plan.plans)
     parts.extend(upgrade_lines(step, options.width) for step in plan.upgrades)
     return printable("\n".join("".join(f"{line}\n" for line in part) for part in map(tuple, parts)))
 
@@ -110,14 +111,14 @@ def _shared(plan: Plan, refusal: Refusal, width: int) -> Iterator[str]:
             yield from indented(f"! {warning}", width)
 
 
-def _description(plan: GpuPlan, options: TextOptions, checkpoints: Sequence[str]) -> Iterator[str]:
+def _description(plan: GpuPlan, options: TextOptions, whole: Plan) -> Iterator[str]:
     gpu, width, best = plan.gpu, options.width, plan.recommended
     capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
     yield from folded(
         f"== {gpu.id}: {gpu.name}, {gib_text(gpu.memory_bytes)} GiB{capability}", width, deeper="   "
     )
     if best is not None:
-        yield from _recommended(plan, best, width)
+        yield from _recommended(plan, best, whole.command, width)
     else:
         yield from _not_recommended(plan, width)
     if options.curve and best is not None:
@@ -125,13 +126,13 @@ def _description(plan: GpuPlan, options: TextOptions, checkpoints: Sequence[str]
     if best is not None:
         yield from lever_lines(plan.levers, best, width)
         searched = len(plan.candidates) > 1 and not plan.levers
-        if checkpoints and searched and CHECKPOINTS not in plan.reason:
-            words = f"{CHECKPOINTS}: {', '.join(checkpoints)}. What each gives: --include levers."
+        if whole.checkpoints and searched and CHECKPOINTS not in plan.reason:
+            words = f"{CHECKPOINTS}: {', '.join(whole.checkpoints)}. What each gives: --include levers."
             yield from indented(words, width)
     yield from _others(plan, options)
 
 
-def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
+def _recommended(plan: GpuPlan, best: Candidate, command: CommandReading | None, width: int) -> Iterator[str]:
     searched = "Recommended" if len(plan.candidates) > 1 else "As given"
     yield ""
     backends = ", ".join(best.attention_backends)
@@ -140,8 +141,8 @@ def _recommended(plan: GpuPlan, best: Candidate, width: int) -> Iterator[str]:
     yield ""
     yield best.command if best.command.isprintable() else for_shell(best.command)
     yield ""
-    if warning := several_nodes(best):
-        yield from indented(f"! {warning}", width)
+    if several := several_nodes(best, command):
+        yield from indented(several if starts_all(best, command) else f"! {several}", width)
     for sentence in plan.sentences:
         yield from indented(sentence, width)
     yield from candidate_lines(best, width)
