@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.bundled_toml import read_toml
+from service.startup_log.exceptions import is_check
 from service.startup_log.known_classes import is_model_type, places_mentioned, places_named
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.tracebacks import NATIVE_FILE, Frame
@@ -40,6 +41,8 @@ class FailureOrigin:
     """What an exception of this class means there; ``None`` where it can mean anything."""
 
 
+CHECK: Final = "check"
+"""Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
 NOWHERE: Final = FailureOrigin("", None)
 """The origin of an exception of which the log holds no frame, and whose words no release has."""
 
@@ -68,8 +71,17 @@ def likely_origin(type_name: str, message: str, frames: Sequence[Frame]) -> Fail
         or owner_of(type_name, message)
         or native_part(type_name, message)
         or own_part(type_name, frames)
+        or _checking_part(message, frames)
         or innermost_part(type_name, frames)
     )
+
+
+def _checking_part(message: str, frames: Sequence[Frame]) -> FailureOrigin | None:
+    """Return the innermost part with what a failed check without words means there, if it says so."""
+    # A check of what is supported has its words in a name.
+    part = next(_parts_of(frames), None) if is_check(message) and "support" not in message else None
+    cause = None if part is None else part.causes.get(CHECK)
+    return None if part is None or cause is None else FailureOrigin(part.name, cause)
 
 
 def innermost_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:

@@ -124,7 +124,7 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
         return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
     failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
-    failure = failure or _complained(lines)
+    failure = failure or _logged_later(lines, reached[SERVING]) or _complained(lines)
     return LoggedStart(lines, SERVING, failure, stopped, begun)
 
 
@@ -167,6 +167,19 @@ def _complained(lines: Sequence[LogLine]) -> Failure | None:
         return None
     failure = find_failure(lines[:1])
     return failure if failure is not None and failure.refused and failure.paraphrased else None
+
+
+def _logged_later(lines: Sequence[LogLine], served: int) -> Failure | None:
+    """Return the exception that an engine which has served logs as an error, without a word of its end."""
+    errors = (
+        at for at in range(served, len(lines)) if lines[at].level == "ERROR" and HEADER in lines[at].text
+    )
+    if (at := next(errors, None)) is None:
+        return None
+    failure = find_failure(lines[at:])
+    if failure is None or failure.paraphrased or failure.refused or failure.cause is None:
+        return None
+    return replace(failure, serving=True, answers=_answers(lines, failure.line))
 
 
 def _failed_request(lines: Sequence[LogLine]) -> Failure | None:

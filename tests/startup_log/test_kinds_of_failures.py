@@ -311,8 +311,8 @@ SAID = [
     # vllm-project/vllm#1432
     ("requests.exceptions.ConnectionError on our offline cluster", "no_network"),
     # huggingface/trl#6797 and #3925
-    ("NCCL weight transfer deadlocks when the world size exceeds 2", "nccl"),
-    ("Always a timeout in init_communicator() of the trainer", "nccl"),
+    ("NCCL weight transfer deadlocks when the world size exceeds 2", "trainer_not_joined"),
+    ("Always a timeout in init_communicator() of the trainer", "trainer_not_joined"),
     # unslothai/unsloth#1380
     ("Key error on a 4bit dynamic quant", "weights_do_not_fit_the_class"),
     # ray-project/ray#58960

@@ -262,7 +262,12 @@ def test_an_exception_while_a_library_is_imported_is_one_of_versions() -> None:
         ("vllm/config.py", "verify_with_parallel_config", "ValueError", "settings_refused"),
         ("vllm/core/block_manager.py", "allocate", "AssertionError", "engine_fault"),
         ("vllm/worker/worker_base.py", "execute_worker", "NotImplementedError", "feature_not_supported"),
-        ("vllm/attention/backends/xformers.py", "forward", "NotImplementedError", "no_attention_backend"),
+        (
+            "vllm/attention/backends/xformers.py",
+            "forward",
+            "NotImplementedError",
+            "attention_step_not_written",
+        ),
         (
             "vllm/model_executor/weight_utils.py",
             "convert_pyslice_to_tensor",

@@ -138,3 +138,18 @@ def test_a_kernel_whose_source_refuses_the_settings_lacks_no_compiler() -> None:
 
     assert cause_of(built + refused) == "kernel_without_these_settings"
     assert cause_of(built) == "toolchain_missing"
+
+
+def test_an_error_that_a_running_engine_logs_later_is_found() -> None:
+    """vllm-project/vllm#17430; the exception is cut off."""
+    prefix = "(VllmWorkerProcess pid=24) ERROR 04-30 10:38:21 [multiproc_worker_utils.py:238] "
+    call = frame("triton/language/core.py", "dot", "return semantic.dot(input)")
+    text = "INFO:     Application startup complete.\n" + "".join(
+        f"{prefix}{line}\n" for line in ("Traceback (most recent call last):", *call.splitlines())
+    )
+    failure = read_log(text).failure
+
+    assert failure is not None
+    assert failure.serving
+    assert failure.cause is not None
+    assert failure.cause.name == "triton_compile"
