@@ -30,6 +30,8 @@ from service.startup_log.tracebacks import ignored_by_python, is_source, of_coll
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
+REQUEST: Final = "request_failed"
+"""The cause that says only that a request was not answered."""
 OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
 ANY_PART: Final = "*"
@@ -79,8 +81,13 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     if own:
         return _after_yielding(with_cut_calls(of_exception(last_of_chain(own, lines), lines), lines), lines)
     if weak:
-        return _of_weak(weak, roots, raised, lines)
-    return of_people(roots, lines)
+        of_parts = (
+            _of_part(cause, weak, raised, lines)
+            for cause in {each.cause.name: each.cause for each in weak}.values()
+        )
+        return next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
+    described = of_people(roots, lines)
+    return None if described is None else _after_yielding(described, lines)
 
 
 def _of_weak(
@@ -98,7 +105,8 @@ def _of_weak(
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
         return with_cut_calls(of_exception(named, lines), lines)
     found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
-    if best.cause.name in OF_OTHERS and (called := by_cut_calls(found, lines)) is not None:
+    called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
+    if called is not None and called.cause is not best.cause:
         return called
     return with_title(found, lines)
 

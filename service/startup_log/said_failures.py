@@ -20,7 +20,6 @@ from service.startup_log.exceptions import (
 from service.startup_log.known_words import KnownWords, known_words, shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import (
-    HANDLERS,
     Failure,
     Said,
     is_of_request,
@@ -77,6 +76,8 @@ _CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
 """Ends of lines in which pip lists packages that do not belong together, after it has installed its own."""
 _QUOTES_ERROR: Final = re.compile(r"\b[A-Z][a-z]\w{1,60}(?:Error|Exception)\b|\bSIG[A-Z]{3,5}\b", re.ASCII)
 """What shows that a person's sentence quotes the program's error."""
+SETTINGS: Final = "settings_refused"
+"""The cause of a check whose reason its calls do not show."""
 _OF_PYTHON: Final = (
     (" object has no attribute '", "AttributeError"),
     ("() got an unexpected keyword argument", "TypeError"),
@@ -132,11 +133,10 @@ def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> F
         return None
     beside = _beside_words(left, lines)
     hangs = words.cause.name in HANGING and left.cause is None and _is_error(left, lines)
-    fails = words.cause.of_request and left.cause is not None and not left.cause.of_request
-    fails = fails and not any(each.path.rpartition("/")[2].startswith(HANDLERS) for each in left.frames)
-    return (
-        beside if hangs or fails or (beside.said is None and (left.cause is not None or left.cut)) else None
-    )
+    called = left.cause if left.cause is left.origin.cause else None
+    if words.cause.of_request and called is not None and not (called.weak or called.name == SETTINGS):
+        return beside
+    return beside if hangs or (beside.said is None and (left.cause is not None or left.cut)) else None
 
 
 def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:

@@ -25,11 +25,15 @@ MOST_OF_HEADING: Final = 300
 """Lines above the first start that can be what a person says of it."""
 BEFORE_A_DEATH: Final = 300
 """Lines before the message of an engine's death in which its reason is looked for."""
+BELOW_AN_ANSWER: Final = 300
+"""Lines below an answer that failed in which its traceback ends."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
 _ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
 """How uvicorn's log of requests writes an answer that failed."""
-_ANSWERED: Final = re.compile(r'"(?:POST|GET) /\S{1,200} HTTP/[\d.]{1,4}" \d{3}\b')
+_ANSWERED: Final = re.compile(
+    r'"(?:POST|GET) /\S{1,200} HTTP/[\d.]{1,4}" \d{3}\b|Generated response (?:chatcmpl|cmpl)-'
+)
 """The same of any answer."""
 _FEW: Final = 8
 """Changes of the time that an export must have before its order is judged."""
@@ -166,11 +170,21 @@ def _complained(lines: Sequence[LogLine]) -> Failure | None:
 
 
 def _failed_request(lines: Sequence[LogLine]) -> Failure | None:
-    """Return the first request that a running server answered with 500, of which it logs no reason."""
-    for line in lines:
+    """Return the first request that a running server answered with 500, with the exception beside it."""
+    for at, line in enumerate(lines):
         if " 500" in line.text and _ANSWERED_500.search(line.text):
-            return Failure("", line.text, line.number, _FAILED_REQUEST, {}, follows=True, request=True)
+            return _raised_beside(at, lines) or Failure(
+                "", line.text, line.number, _FAILED_REQUEST, {}, follows=True, request=True
+            )
     return None
+
+
+def _raised_beside(at: int, lines: Sequence[LogLine]) -> Failure | None:
+    """Return the exception of a failed request; the server writes it above the answer's line or below it."""
+    failure = find_failure(lines[max(0, at - BEFORE_A_DEATH) : at + BELOW_AN_ANSWER])
+    if failure is None or failure.paraphrased or failure.follows or not failure.type:
+        return None
+    return failure if failure.refused else replace(failure, serving=True, answers=not shows_death(lines))
 
 
 def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failure | None:

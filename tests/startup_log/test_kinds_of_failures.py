@@ -320,7 +320,7 @@ SAID = [
     # vllm-project/vllm#2136
     ("KV cache is low, profiling does not see the remaining VRAM", "cache_smaller_than_expected"),
     # vllm-project/vllm#42261
-    ("[Bug]: Frequent crashes with MTP enabled", "engine_died_serving"),
+    ("[Bug]: Frequent crashes with MTP enabled", "speculation_failed"),
     # pytorch/pytorch#137695
     ("hipBLASLt crashes with TP 8 on MI300 (gfx942)", "rocm_fault"),
     # vllm-project/vllm#21336, #50011, #36651, #47548

@@ -304,7 +304,7 @@ def test_nvidia_s_dynamo_is_no_compiler() -> None:
         ("# AssertionError in Sampler with Prefix Caching and Prompt Logprobs Enabled", "engine_fault"),
         (
             FRAME.format("model_executor/layers/sampler.py", 760, "_get_logprobs") + "AssertionError",
-            "engine_fault",
+            "request_not_checked",
         ),
         # vllm-project/vllm#53706: a frame that a person shortened
         (
@@ -361,7 +361,10 @@ def test_a_title_says_more_than_where_ray_s_workers_start() -> None:
         ("When I send several requests, it raises a key error at scheduler.py", "engine_fault"),
         # vllm-project/vllm#16245: a template that takes text alone
         ('TypeError: can only concatenate str (not "list") to str', "request_refused"),
-        (FRAME.format("entrypoints/chat_utils.py", 1175, "apply_hf_chat_template"), "request_refused"),
+        (
+            FRAME.format("entrypoints/chat_utils.py", 1175, "apply_hf_chat_template"),
+            "template_refused_messages",
+        ),
         # gpustack/gpustack#2958
         ("# Failed to deploy model with vLLM: Version xxx not found in backend 'vLLM'", "image_not_pulled"),
         # open-webui/open-webui#14848: a driver that was updated and not loaded

@@ -40,7 +40,10 @@ MOST_OF_SAID: Final = 160
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
 OF_KERNELS_AT_WORK: Final = frozenset(
-    {"illegal_memory_access", "device_side_assert", "gpu_fault", "cuda_error", "collective_timed_out"}
+    {
+        *("illegal_memory_access", "device_side_assert", "gpu_fault", "cuda_error", "collective_timed_out"),
+        *("request_not_checked", "weights_not_transferred"),
+    }
 )
 """Causes that a start and a running engine have alike: a piece of a log does not tell which failed."""
 OF_OFFER: Final = {"unknown_argument": "from the releases' arguments"}
