@@ -64,7 +64,7 @@ class Sharer:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitOfShares:
     """Shares with which all engines start, by their places, and what each of them then serves."""
 
     shares: dict[int, float]
@@ -113,15 +113,15 @@ def _remedy(starts: Sequence[SharedStart], found: Colocation, plan: PlanOne) -> 
     return f"Fix: --gpu-memory-utilization {best.words().format(within=within)}"
 
 
-def _best(starts: Sequence[SharedStart], sharers: Sequence[Sharer], plan: PlanOne) -> Split | None:
+def _best(starts: Sequence[SharedStart], sharers: Sequence[Sharer], plan: PlanOne) -> SplitOfShares | None:
     """Return the first split that gives every engine what it needs, or else the one that is nearest to it."""
-    best: Split | None = None
+    best: SplitOfShares | None = None
     for shares in dict.fromkeys(_splits(sharers)):
         given = {sharer.place: share for sharer, share in zip(sharers, shares, strict=True)}
         tried = colocated([_with_share(start, given.get(place)) for place, start in enumerate(starts)], plan)
         if tried.verdict is not Verdict.STARTS or any(overfull(tried.engines)):
             continue
-        split = Split(given, tuple((sharer, tried.engines[sharer.place]) for sharer in sharers))
+        split = SplitOfShares(given, tuple((sharer, tried.engines[sharer.place]) for sharer in sharers))
         if best is None or split.least > best.least:
             best = split
         if best.least >= 1:
