@@ -7,7 +7,6 @@ Source: vLLM 0.19.0 and 0.33.0, v1/worker/utils.py request_memory.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import floor
 from typing import Final, TypeAlias
 
 from service.advisor.plan_request import PlanRequest
@@ -25,8 +24,6 @@ PlanOne: TypeAlias = Callable[[PlanRequest], Candidate]
 LATE_BYTES: Final = 512 * MIB
 """At most what CUDA loads after the engine measured its memory, beside the context. Assumed from one start
 on a card of 22 GiB: nvidia-smi showed 15.48 GiB, 1.04 GiB more than its log explains, context included."""
-TOGETHER: Final = (0.92, 0.88, 0.84, 0.8)
-"""Shares of a GPU that its engines may take together, tried from the most: each has a CUDA context beside."""
 ONE_AFTER_ANOTHER: Final = (
     "Start each engine when the one before it is ready: an engine measures the free memory while it starts, "
     "and fails if another process frees memory meanwhile."
@@ -98,93 +95,13 @@ def colocated(starts: Sequence[SharedStart], plan: PlanOne) -> Colocation:
 
     Every request is for the same GPU type. An engine that does not start holds nothing.
     """
-    found = _in_order(starts, plan)
-    return replace(found, remedy=_remedy(starts, found, plan))
-
-
-def _in_order(starts: Sequence[SharedStart], plan: PlanOne) -> Colocation:
     engines: list[SharedEngine] = []
     for start in starts:
         engines.append(_planned(start, engines, plan))
     return Colocation(starts[0].request.gpus[0], tuple(engines))
 
 
-def _remedy(starts: Sequence[SharedStart], found: Colocation, plan: PlanOne) -> str:
-    """Say with which shares all engines start and stay within the GPU; every offer was planned."""
-    engines = found.engines
-    full = {device for device, _, _ in _overfull(engines)}
-    failing = (
-        each
-        for each in engines
-        if each.candidate.verdict is not Verdict.STARTS or not full.isdisjoint(each.devices)
-    )
-    sharing = sorted({place for each in failing for place in _meeting(each, engines)})
-    if not sharing:
-        return ""
-    if weights := _too_heavy([engines[place] for place in sharing]):
-        return weights
-    for shares in _splits([engines[place] for place in sharing]):
-        given = dict(zip(sharing, shares, strict=True))
-        changed = [_with_share(start, given.get(place)) for place, start in enumerate(starts)]
-        tried = _in_order(changed, plan)
-        if tried.verdict is Verdict.STARTS and not any(_overfull(tried.engines)):
-            named = ", ".join(f"{share} for engine {place + 1}" for place, share in given.items())
-            within = ", and stay within the GPU at full load" if full else ""
-            return f"Fix: --gpu-memory-utilization {named}: all engines start{within}."
-    return ""
-
-
-def _meeting(engine: SharedEngine, engines: Sequence[SharedEngine]) -> tuple[int, ...]:
-    """Return the places of engines that take a GPU of one of them, itself too; none where it is alone."""
-    places = tuple(
-        place for place, each in enumerate(engines) if not {*each.devices}.isdisjoint(engine.devices)
-    )
-    return places if len(places) > 1 else ()
-
-
-def _too_heavy(engines: Sequence[SharedEngine]) -> str:
-    """Say that no shares help where the weights alone are more than a GPU has."""
-    for device in dict.fromkeys(each for engine in engines for each in engine.devices):
-        known = [engine.candidate.memory for engine in engines if device in engine.devices]
-        memories = [memory for memory in known if memory is not None]
-        weights = sum(memory.weights.low for memory in memories)
-        if memories and weights > memories[0].total.high:
-            return (
-                f"No shares let these engines start together: their weights alone take {gib_text(weights)} "
-                f"of the {gib_text(memories[0].total.bytes)} GiB of GPU {device}."
-            )
-    return ""
-
-
-def _splits(engines: Sequence[SharedEngine]) -> Iterator[tuple[float, ...]]:
-    """Yield shares to try: alike, then by what each engine needs beside its cache."""
-    needs = [_beside_cache(each.candidate) for each in engines]
-    for whole in TOGETHER if engines else ():
-        yield tuple(floor(100 * whole / len(engines)) / 100 for _ in engines)
-        if all(needs):
-            rest = whole - sum(needs)
-            shares = tuple(floor(100 * (need + rest / len(engines))) / 100 for need in needs)
-            if rest > 0:
-                yield shares
-
-
-def _beside_cache(candidate: Candidate) -> float:
-    """Return the share of its GPU that an engine takes beside its cache; 0 where that is not planned."""
-    memory = candidate.memory
-    if memory is None:
-        return 0.0
-    terms = (memory.weights, memory.activation, memory.non_torch, memory.cuda_graphs)
-    return sum(term.bytes for term in terms) / memory.total.bytes
-
-
-def _with_share(start: SharedStart, share: float | None) -> SharedStart:
-    if share is None:
-        return start
-    serve = replace(start.request.serve, gpu_memory_utilization=share)
-    return replace(start, request=replace(start.request, serve=serve))
-
-
-def _overfull(engines: Sequence[SharedEngine]) -> Iterator[tuple[str, int, int]]:
+def overfull(engines: Sequence[SharedEngine]) -> Iterator[tuple[str, int, int]]:
     """Yield GPUs that may run out of memory under load: what the engines hold at most, and what there is."""
     for device in dict.fromkeys(each for engine in engines for each in engine.devices):
         held = [engine.held for engine in engines if device in engine.devices and engine.held is not None]
@@ -196,7 +113,7 @@ def _overfull(engines: Sequence[SharedEngine]) -> Iterator[tuple[str, int, int]]
 
 def _overcommitted(engines: Sequence[SharedEngine]) -> Iterator[str]:
     """Yield which GPUs may run out of memory under load, though every engine starts."""
-    for device, most, total_bytes in _overfull(engines):
+    for device, most, total_bytes in overfull(engines):
         yield (
             f"GPU {device}: at full load the engines hold up to {gib_text(most)} of "
             f"{gib_text(total_bytes)} GiB, so one of them may run out of memory. A lower "

@@ -154,6 +154,12 @@ class Start:
         """Why the kernel that is named for the experts may not run them; empty where it is known to."""
         return kernel_doubts(self.architecture, self.engine_config)
 
+    @property
+    def unpacked_in_prompts(self) -> str | None:
+        """Why attention over prompts takes longer with this cache; ``None`` where it does not."""
+        reasons = (backend.unpacked_in_prompts for backend in self.backends.distinct)
+        return next((reason for reason in reasons if reason is not None), None)
+
     @cached_property
     def failure_at_setup(self) -> EngineFailure | None:
         """What fails when a cache of any size is set up; ``None`` if nothing does."""

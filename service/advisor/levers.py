@@ -29,6 +29,7 @@ from service.advisor.runtime_headroom import little_room_for_steps
 from service.advisor.steps_of_advice import length_of, uses_fallback
 from service.advisor.unpacked_weights import unpacked_words
 from service.advisor.verdict import Verdict
+from service.advisor.warnings import slow_prompts
 from service.architecture.model import ModelArchitecture
 from service.engine_config.cache_dtype import canonical
 from service.engines.cache_quality import CacheQuality, Published
@@ -284,9 +285,15 @@ def _costs(
     if uses_fallback(after) and not uses_fallback(before):
         costs = (*costs, LeverCost.SPEED)
         words = f"{words}; {SLOWER_BACKEND.format(backend=after.attention_backends[0])}"
+    if after.start is not None and not _slow(before) and (slow := slow_prompts(after.start)):
+        costs, words = (*costs, LeverCost.PREFILL), f"{words}; {slow}"
     if _is_risk(before, after):
         costs, words = (*costs, LeverCost.RISK), f"{words}; {RISK_WORDS}"
     return costs, words.format(effect=quality.effect, source=quality.source)
+
+
+def _slow(candidate: Candidate) -> bool:
+    return candidate.start is not None and candidate.start.unpacked_in_prompts is not None
 
 
 def _weights(change: LeverChange, request: PlanRequest) -> ModelArchitecture | None:

@@ -134,4 +134,5 @@ def clock_of(candidate: Candidate, gpu: GpuType) -> StepClock | None:
         max_num_batched_tokens=config.max_num_batched_tokens,
         eager=config.graph_mode is GraphMode.NONE,
         slow_cache=bool(backends) and backends[0] in FALLBACK_BACKENDS,
+        unpacks_in_prompts=start.unpacked_in_prompts is not None,
     )

@@ -15,6 +15,7 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules.capacity import TokenReport
 from service.kv_cache.kv_cache import CacheGroup, KvCache
+from service.speed.speed_constants import speed_constants
 
 NO_FLAGS: Final = ServeFlags()
 ADAPTER_FLAGS: Final = ("max_loras", "max_lora_rank", "max_cpu_loras", "fully_sharded_loras")
@@ -31,6 +32,7 @@ def warnings(start: Start, data_parallel_size: int = 1, flags: ServeFlags = NO_F
         *_not_offloaded(start, flags),
         *_unmeasured_ranks(start, data_parallel_size),
         *_unpassed_dtype(start),
+        *_slow_prompts(start),
         *_unread_tokenizer(start),
         *_deprecated_name(start, flags),
         *_adapters_off(flags),
@@ -138,6 +140,24 @@ def _unpassed_dtype(start: Start) -> Iterator[str]:
             f"vLLM {engine_config.release} does not pass {engine_config.kv_cache_dtype} to this model's "
             f"layers: the cache stays {engine_config.dtype}, and the log does not say so."
         )
+
+
+def _slow_prompts(start: Start) -> Iterator[str]:
+    words = slow_prompts(start)
+    if words:
+        yield f"{words}."
+
+
+def slow_prompts(start: Start) -> str:
+    """Say that prompts take longer with this cache, and by how much; empty where they do not."""
+    reason = start.unpacked_in_prompts
+    if reason is None:
+        return ""
+    times = speed_constants(start.engine_config.release).unpacked_prompt_attention
+    return (
+        f"{reason}. Prompts take longer: attention over them takes about {times:.1f} times as long as with "
+        "an fp8 cache, as measured on compute capability 12.0"
+    )
 
 
 def _unread_tokenizer(start: Start) -> Iterator[str]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.advisor.colocation import Colocation, SharedStart, colocated
+from service.advisor.joint_shares import with_joint_shares
 from service.advisor.plan_request import PlanRequest
 from service.advisor.plan_types import Candidate
 from service.application.command_requests import with_reading
@@ -50,7 +51,7 @@ async def colocation_request(body: ColocationBody, services: PlanServices) -> tu
 
 
 def answer_colocation(starts: tuple[SharedStart, ...], services: PlanServices) -> Colocation:
-    """Plan the engines in their order: at most four plans of one start for each.
+    """Plan the engines in their order: at most four plans of one start for each, and for each set of shares.
 
     Raises:
         InputFault: a flag names an attention backend that the release does not have.
@@ -59,7 +60,7 @@ def answer_colocation(starts: tuple[SharedStart, ...], services: PlanServices) -
     def plan(request: PlanRequest) -> Candidate:
         return answer_plan_request(request, services).plans[0].candidates[0]
 
-    return colocated(starts, plan)
+    return with_joint_shares(starts, colocated(starts, plan), plan)
 
 
 async def _of_command(body: ColocationBody, command: str, services: PlanServices) -> tuple[SharedStart, ...]:

@@ -81,6 +81,8 @@ class AttentionBackend:
     """How the cache may lie in memory for its kernels, preferred first; none where it does not matter."""
     packed_rows: int = 1
     """Block sizes are multiples of this number of tokens where the pages of all layers lie side by side."""
+    unpacked_in_prompts: str | None = None
+    """Why attention over prompts takes longer than with other caches; ``None`` where it does not."""
     failure_when_run: EngineFailure | None = None
     """The engine accepts the layer, then fails at its first forward pass or graph capture."""
     failure_at_setup: EngineFailure | None = None

@@ -111,6 +111,8 @@ class Traits:
     """How the builder of its metadata fails, which is made once the cache is sized."""
     no_decode_lse: Rules[str]
     """The implementation class, where it does not return the softmax LSE of a decode step."""
+    unpacked_in_prompts: Rules[str]
+    """Why its kernels for prompts unpack the cache in software, which takes longer; none if they do not."""
     layouts: Rules[tuple[str, ...]]
     packed_rows: Rules[int]
     indexes_kv_by_block_stride: bool
@@ -198,6 +200,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], Any]] = {
     "run_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
     "setup_failures": _rules_of(lambda raw: EngineFailure(raw["type"], raw["message"])),
     "no_decode_lse": _rules_of(lambda raw: str(raw["impl"])),
+    "unpacked_in_prompts": _rules_of(lambda raw: str(raw["reason"])),
     "packed_rows": _rules_of(lambda raw: int(raw["rows"])),
     "layouts": _rules_of(lambda raw: tuple(raw["layouts"])),
     "indexes_kv_by_block_stride": bool,

@@ -78,6 +78,7 @@ def built(traits: Traits, subject: Subject, rules: ReleaseRules, device_name: st
         flash_attn_version=subject.flash_attn_of_layer,
         packed_rows=first_outcome(traits.packed_rows, subject) or _largest_fixed(spec_block_sizes),
         layouts=first_outcome(traits.layouts, subject) or (),
+        unpacked_in_prompts=first_outcome(traits.unpacked_in_prompts, subject),
         failure_when_run=None
         if failure is None
         else EngineFailure(failure.type, joined_reasons(failure.message, subject)),

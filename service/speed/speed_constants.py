@@ -19,6 +19,7 @@ class SpeedConstants:
     prompt_share: float
     link_share: float
     fallback_cache_share: float
+    unpacked_prompt_attention: float
     layer_us: float
     eager_layer_us: float
     collective_us: float

@@ -68,6 +68,8 @@ class StepClock:
     """Steps run without CUDA graphs."""
     slow_cache: bool = False
     """The attention backend reads the cache with kernels that are not native to the GPU."""
+    unpacks_in_prompts: bool = False
+    """Its kernels for prompts unpack the cache in software."""
 
     def step_time(self, batch: float, context: float, prefill: float = 0, prompt: float = 0) -> StepTime:
         """Return the time of a step of one engine.
@@ -124,12 +126,13 @@ class StepClock:
 
     def _prompt(self, tokens: float, prompt: float, more_bytes: float) -> StepTime:
         work, constants = self.work, self.constants
-        peak = self._multiplied(tokens, tokens * work.data_parallel_size, with_head=False)
-        peak += self._attended(tokens, prompt / 2)
+        attended = self._attended(tokens, prompt / 2)
+        peak = self._multiplied(tokens, tokens * work.data_parallel_size, with_head=False) + attended
+        unpacking = attended * (constants.unpacked_prompt_attention - 1) if self.unpacks_in_prompts else 0.0
         reading = more_bytes / (self.gpu.bandwidth * constants.memory_share)
         return StepTime(
             memory=0.0,
-            compute=peak / constants.prompt_share + reading,
+            compute=(peak + unpacking) / constants.prompt_share + reading,
             collectives=tokens * self._exchanged(),
             launches=0.0,
             floor=peak,

@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.advisor.colocation import Colocation, SharedStart, colocated
+from service.advisor.joint_shares import with_joint_shares
 from service.advisor.plan import plan
 from service.advisor.plan_cache import PlanCache
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.plan_request import EngineChoice, Model, PlanRequest, Workload
 from service.advisor.plan_types import Candidate
 from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
@@ -37,7 +38,7 @@ def planned(request: PlanRequest) -> Candidate:
 
 
 def shared(*starts: SharedStart) -> Colocation:
-    return colocated(starts, planned)
+    return with_joint_shares(starts, colocated(starts, planned), planned)
 
 
 def verdicts(found: Colocation) -> list[Verdict]:
@@ -143,7 +144,7 @@ def test_shares_are_offered_where_two_engines_ask_for_more_than_one_gpu() -> Non
     """Two default shares of 0.92 need 184 % of the GPU; the shares offered are at most the whole of it."""
     found = shared(start(0.92), start(0.92))
     (remedy,) = [each for each in found.warnings if each.startswith("Fix:")]
-    shares = [float(each) for each in re.findall(r"0\.\d+", remedy)]
+    shares = [float(each) for each in re.findall(r"(0\.\d+) for engine", remedy)]
 
     assert verdicts(found) == [Verdict.STARTS, Verdict.REFUSED]
     assert len(shares) == 2
@@ -154,7 +155,7 @@ def test_shares_are_offered_where_two_engines_ask_for_more_than_one_gpu() -> Non
 def test_shares_are_offered_where_a_full_load_would_not_fit() -> None:
     """Two shares of 0.48 start, and hold more than the GPU with what CUDA and graphs take beside them."""
     crowded = shared(start(0.48), start(0.48))
-    shares = [float(each) for each in re.findall(r"0\.\d+", crowded.remedy)]
+    shares = [float(each) for each in re.findall(r"(0\.\d+) for engine", crowded.remedy)]
 
     assert verdicts(crowded)[0] is Verdict.STARTS
     assert "full load" in crowded.remedy
@@ -174,3 +175,68 @@ def test_no_shares_are_offered_where_weights_alone_are_too_large() -> None:
 
 def test_no_shares_are_offered_where_all_engines_start() -> None:
     assert not shared(start(0.45), start(0.45)).remedy
+
+
+def long_start(model: str, share: float, length: int, workload: Workload | None = None) -> SharedStart:
+    serve = ServeFlags(gpu_memory_utilization=share, max_model_len=length)
+    target = Model(model, None, "bundled", bundled_architecture(model))
+    gpu = find_gpu("l40s-48gb")
+    engine = EngineChoice.of("0.33.0")
+    return SharedStart(PlanRequest(target, (gpu,), engine, serve, workload=workload, search=False))
+
+
+def offered(found: Colocation) -> list[float]:
+    return [float(each) for each in re.findall(r"(0\.\d+) for engine", found.remedy)]
+
+
+def test_an_engine_that_starts_keeps_its_share() -> None:
+    """A 0.6B embedder that asks for 0.45 needs some 2 GiB, and 3.5 for a request: 0.32 is enough."""
+    found = shared(
+        long_start("Qwen/Qwen3-8B", 0.6, 16_384), long_start("Qwen/Qwen3-Embedding-0.6B", 0.45, 32_768)
+    )
+
+    assert verdicts(found) == [Verdict.STARTS, Verdict.REFUSED]
+    assert offered(found)[0] == 0.6
+    assert "too little" not in found.remedy
+
+
+def test_shares_give_each_engine_two_requests_where_all_have_room_for_them() -> None:
+    """Qwen3-8B holds a request of 16,384 tokens in 2.25 GiB beside some 16.5, Qwen3-1.7B in 1.75 beside 4."""
+    found = shared(long_start("Qwen/Qwen3-8B", 0.92, 16_384), long_start("Qwen/Qwen3-1.7B", 0.92, 16_384))
+    held = [float(each) for each in re.findall(r"holds ([\d.]+) requests", found.remedy)]
+
+    assert len(held) == 2
+    assert min(held) >= 2
+    shares = offered(found)
+    again = shared(
+        long_start("Qwen/Qwen3-8B", shares[0], 16_384), long_start("Qwen/Qwen3-1.7B", shares[1], 16_384)
+    )
+    assert verdicts(again) == [Verdict.STARTS, Verdict.STARTS]
+    caches = [each.candidate.kv_cache for each in again.engines]
+    assert [cache and round(cache.max_concurrency, 2) for cache in caches] == held
+
+
+def test_an_engine_that_gets_less_than_it_needs_is_named() -> None:
+    """On 44.4 GiB weights of 15.3 and 7.5 leave some 17; two requests each take 4 x 5.6 (144 KiB a token)."""
+    found = shared(long_start("Qwen/Qwen3-8B", 0.92, 40_960), long_start("Qwen/Qwen3-4B", 0.92, 40_960))
+
+    assert len(offered(found)) == 2
+    assert "That is too little for engine" in found.remedy
+    assert "it should hold 2" in found.remedy
+
+
+def test_shares_serve_the_workloads_that_are_given() -> None:
+    """Sixteen requests of 3,500 tokens take 7.7 GiB of Qwen3-8B (147,456 B a token): the larger part."""
+    most, few = Workload(3000, 500, 16), Workload(3000, 500, 2)
+    found = shared(
+        long_start("Qwen/Qwen3-8B", 0.7, 16_384, most), long_start("Qwen/Qwen3-4B", 0.6, 8_192, few)
+    )
+
+    assert "Engine 1 then finishes 16 of 16 requests" in found.remedy
+    assert "Engine 2 then finishes 2 of 2 requests" in found.remedy
+
+
+def test_it_is_said_where_no_shares_are_found() -> None:
+    """A request of 40,960 tokens takes 5.6 GiB of Qwen3-8B beside 16.5: twice that is all of 44.4."""
+    found = shared(long_start("Qwen/Qwen3-8B", 0.92, 40_960), long_start("Qwen/Qwen3-8B", 0.92, 40_960))
+    assert found.remedy.startswith("No shares were found")

@@ -173,6 +173,17 @@ def test_levers_are_ranked_as_an_expert_tries_them() -> None:
     assert order[-1] == "--max-num-seqs 512"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "slow"), [("h100-sxm-80gb", True), ("l40s-48gb", True), ("b200-180gb", False)]
+)
+def test_an_nvfp4_cache_costs_time_of_prompts_where_fa2_reads_it(gpu: str, slow: bool) -> None:
+    flags = ServeFlags(tensor_parallel_size=1, max_model_len=16_384, kv_cache_dtype="auto")
+    found = ask_all(LLAMA, "0.33.0", flags, gpu=gpu, with_levers=True).levers
+    (lever,) = [each for each in found if each.change == "--kv-cache-dtype nvfp4"]
+    assert (LeverCost.PREFILL in lever.costs) is slow
+    assert ("Prompts take longer" in lever.cost) is slow
+
+
 def test_a_lever_says_what_it_costs_in_one_word_group() -> None:
     flags = ServeFlags(tensor_parallel_size=1, max_model_len=16_384, kv_cache_dtype="auto")
     named = ("Qwen/Qwen3-32B-FP8",)

@@ -150,6 +150,26 @@ def test_some_layers_are_accepted_and_fail_when_run(release: str, kv_cache_dtype
     assert (backend.failure_when_run.type, backend.failure_when_run.message) == ("ValueError", message)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "words"),
+    [
+        # flashinfer.py of 0.33.0: 8.x, 9.x and 12.x plan FA2; XQA decodes on SM12x; 10.x has trtllm-gen.
+        ("8.9", "nvfp4", "FA2"),
+        ("9.0", "nvfp4", "not with FA3"),
+        ("12.0", "nvfp4", "XQA reads it"),
+        ("10.0", "nvfp4", None),
+        ("9.0", "fp8", None),
+        ("9.0", "auto", None),
+    ],
+)
+def test_fa2_alone_unpacks_an_nvfp4_cache(gpu: str, dtype: str, words: str | None) -> None:
+    backend = select_backend(with_dtype(LLAMA, dtype), Version("0.33.0"), capability(gpu))
+    if words is None:
+        assert backend.unpacked_in_prompts is None
+    else:
+        assert words in (backend.unpacked_in_prompts or "")
+
+
 @pytest.mark.parametrize("gpu", ["8.0", "9.0", "12.0"])
 def test_an_nvfp4_cache_is_for_blackwell_alone_up_to_0_31(gpu: str) -> None:
     with pytest.raises(EngineRefusal):
