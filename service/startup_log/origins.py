@@ -41,6 +41,7 @@ class FailureOrigin:
     """What an exception of this class means there; ``None`` where it can mean anything."""
 
 
+_OF_PYTHON: Final = "Python's own library"
 CHECK: Final = "check"
 """Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
 NOWHERE: Final = FailureOrigin("", None)
@@ -141,6 +142,14 @@ def own_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
         return None
     cause = _OWN.causes.get(type_name)
     return None if cause is None else FailureOrigin(_OWN.name, cause)
+
+
+def in_other_package(frames: Sequence[Frame]) -> bool:
+    """Whether an exception was raised in a package that is no part of the engine or of what it uses."""
+    if not frames or not any(each in frames[0].path for each in ("/site-packages/", "/dist-packages/")):
+        return False
+    part = next(_parts_of(frames[:1]), None)
+    return part is None or part.name == _OF_PYTHON
 
 
 def _is_own(frame: Frame) -> bool:

@@ -34,6 +34,7 @@ from service.startup_log.origins import (
     FailureOrigin,
     asserted_part,
     by_words,
+    in_other_package,
     likely_origin,
     mentioned_part,
     origin_of,
@@ -47,6 +48,7 @@ from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.whole_messages import END_OF_TITLE, MAX_MESSAGE
 
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
+_OF_PROGRAM: Final = next(cause for cause in CAUSES if cause.name == "program_fault")
 _PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
 _PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
 BEFORE_THE_ENGINE: Final = frozenset(
@@ -196,6 +198,8 @@ def with_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         origin, frames = where_cut(at, lines)
         found = _with_calls(failure, replace(of_line(lines[at], origin), frames=frames))
     if found.cause is None and (cause := by_words(found.type, found.message)) is not None:
+        own = cause.name == FAULT and in_other_package(found.frames)
+        cause = _OF_PROGRAM if own else cause
         return replace(found, cause=cause, origin=FailureOrigin(found.origin.part, cause))
     return found
 

@@ -153,3 +153,41 @@ def test_an_error_that_a_running_engine_logs_later_is_found() -> None:
     assert failure.serving
     assert failure.cause is not None
     assert failure.cause.name == "triton_compile"
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "error", "cause"),
+    [
+        # vllm-project/vllm#31404 and vllm-project/vllm#50454
+        (
+            "vllm/multimodal/cache.py",
+            "get_and_update_item",
+            "AssertionError: Expected a cached item for mm_hash='7bd0c1'",
+            "media_cache_out_of_step",
+        ),
+        (
+            "vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py",
+            "update_state_after_alloc",
+            "AssertionError",
+            "connector_step_failed",
+        ),
+    ],
+)
+def test_a_step_that_fails_is_no_start(path: str, function: str, error: str, cause: str) -> None:
+    prefix = "(EngineCore pid=88) ERROR 07-30 10:00:00 [core.py:1142] "
+    lines = ("Traceback (most recent call last):", *frame(path, function).splitlines(), error)
+    failure = read_log("".join(f"{prefix}{line}\n" for line in lines)).failure
+
+    assert failure is not None
+    assert failure.serving
+    assert failure.cause is not None
+    assert failure.cause.name == cause
+
+
+def test_a_check_of_another_package_is_no_fault_of_the_engine() -> None:
+    """modelscope/ms-swift#1568."""
+    package = '  File "/home/d/lib/python3.10/site-packages/{}", line 195, in run_task\n    assert config\n'
+    error = "AssertionError: Please provide the eval task config"
+
+    assert cause_of(package.format("llmuses/run.py") + error) == "program_fault"
+    assert cause_of(package.format("vllm/v1/engine/core.py") + error) == "engine_fault"

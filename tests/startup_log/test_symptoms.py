@@ -19,7 +19,10 @@ TITLES = [
     ("The model `gpt-3.5-turbo` does not exist, says the 404 of my client", "model_name_not_served"),
     ("401 unauthorized from our server although the client sends the api key", "not_authorized"),
     # What is generated, and how fast: docs/usage/troubleshooting, docs/configuration/optimization.
-    ("[Bug]: Qwen2.5-7B AWQ generates garbage (!!!!!) since upgrading to 0.11.0", "wrong_output"),
+    (
+        "[Bug]: Qwen2.5-7B AWQ generates garbage (!!!!!) since upgrading to 0.11.0",
+        "output_of_quantized_weights",
+    ),
     ("outputs are not deterministic with temperature 0", "wrong_output"),
     ("gsm8k accuracy drops from 0.85 to 0.02 with fp8 kv cache", "output_of_quantized_cache"),
     (
