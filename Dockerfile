@@ -5,7 +5,7 @@ FROM ${PYTHON_IMAGE} AS wheel
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 COPY requirements-build.lock ./
-RUN ["pip", "install", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements-build.lock"]
+RUN ["pip", "install", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements-build.lock"]
 COPY pyproject.toml README.md LICENSE ./
 COPY service service
 RUN ["pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", "/wheel", "."]
@@ -15,7 +15,7 @@ FROM ${PYTHON_IMAGE} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 COPY requirements-runtime.lock /
 RUN python -m venv --without-pip /opt/dryserve \
-    && pip --python /opt/dryserve/bin/python install --no-compile --require-hashes --only-binary :all: \
+    && pip --python /opt/dryserve/bin/python install --no-compile --no-deps --require-hashes --only-binary :all: \
         --requirement /requirements-runtime.lock \
     && /opt/dryserve/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dryserve/lib
 

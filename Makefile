@@ -20,7 +20,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -111,7 +111,7 @@ sbom:  ## what ships, with versions, hashes and licences, as CycloneDX: dryserve
 	$(PYTHON) -m venv .sbom
 	.sbom/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
 	$(PYTHON) -m venv .sbom/ships
-	.sbom/ships/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
+	.sbom/ships/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
 		-r requirements-runtime.lock
 	.sbom/ships/bin/python -m pip uninstall --quiet --yes pip setuptools
 	.sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \

@@ -210,7 +210,7 @@ def test_the_table_has_the_three_lists_in_a_few_lines() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("plan", "--", "vllm", "serve", "a/b", "--no-such"), "--no-such"),
+        (("plan", "--no-such", "a/b"), "--no-such"),
         (("plan", "Qwen/Qwen3-8B", "more"), "no start of vLLM"),
         (("plan", "--gpu", "h100-sxm-80gb"), "MODEL is missing"),
     ],
@@ -218,6 +218,11 @@ def test_the_table_has_the_three_lists_in_a_few_lines() -> None:
 def test_bad_input_exits_with_2(words: tuple[str, ...], said: str) -> None:
     code, _, err = run(*words)
     assert (code, said in err) == (2, True), err
+
+
+def test_a_command_that_the_engine_refuses_exits_as_a_failed_start() -> None:
+    code, _, err = run("plan", "--", "vllm", "serve", "a/b", "--no-such")
+    assert (code, "--no-such" in err) == (3, True), err
 
 
 def test_weights_without_room_are_refused_whatever_takes_more_memory(client: TestClient) -> None:

@@ -61,6 +61,8 @@ def test_a_build_asks_nobody_but_the_index(file: str) -> None:
     installs = re.findall(r"pip[\"' ,].*?install(?:.|\\\n)*?(?=&&|\n(?!\s))", text)
     assert installs
     for install in installs:
+        # A lock names every package: resolving it again asks for releases that it does not name.
+        assert "--no-deps" in install
         assert "--no-index" in install or ("--require-hashes" in install and ":all:" in install)
 
 
