@@ -172,9 +172,8 @@ class _Start:
             layers=layers,
             sequences=inputs.max_num_seqs,
             turboquant_layers=inputs.turboquant_layers.intersection(layers),
-            encoded_tokens=inputs.max_num_batched_tokens
-            * (encodes and bool(towers) and not inputs.language_model_only),
             batch_tokens=inputs.max_num_batched_tokens,
+            encodes=encodes and bool(towers) and not inputs.language_model_only,
             compute_capability=inputs.compute_capability,
         )
         resident = resident_weights(self.architecture, self.constants.resident, layout, parameters, stage)
