@@ -9,19 +9,20 @@ from service.architecture.model import ModelArchitecture
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
 from service.memory.weights.batch_buffers import (
-    Step,
     deep_feature_bytes,
     per_layer_bytes,
     selection_bytes,
     stream_bytes,
 )
+from service.memory.weights.weight_stage import WeightStage
 from service.units import MIB
 from tests.memory.recorded import bundled
 
 
-def whole(architecture: ModelArchitecture, tokens: int) -> Step:
+def whole(architecture: ModelArchitecture, tokens: int) -> WeightStage:
     """Return a stage with all layers of a model."""
-    return Step(Parallelism().shards, range(len(architecture.layers)), tokens)
+    layers = range(len(architecture.layers))
+    return WeightStage(Parallelism().shards, layers, sequences=256, batch_tokens=tokens)
 
 
 @pytest.mark.parametrize(
@@ -34,10 +35,10 @@ def test_streams_of_a_batch_have_a_buffer_for_a_draft_to_0_26(release: str, toke
     """
     architecture = bundled("deepseek-ai/DeepSeek-V4-Flash")
     keeps = constants_at(Version(release)).resident.keeps_streams
-    last = replace(whole(architecture, tokens), keeps_streams=keeps)
+    last = whole(architecture, tokens)
 
-    assert stream_bytes(architecture, last) == mib * MIB
-    assert stream_bytes(architecture, replace(last, layers=range(4))) == 0
+    assert stream_bytes(architecture, last, keeps_streams=keeps) == mib * MIB
+    assert stream_bytes(architecture, replace(last, layers=range(4)), keeps_streams=keeps) == 0
 
 
 def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -> None:
@@ -46,11 +47,11 @@ def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -
     With them and its rotary tables a log of 0.13.0 is met: "Model loading took 58.2299 GiB".
     """
     architecture = bundled("Qwen/Qwen3-VL-30B-A3B-Instruct")
-    step = replace(whole(architecture, 8192), encodes=True)
+    stage = replace(whole(architecture, 8192), encodes=True)
 
-    assert deep_feature_bytes(architecture, step) == 96 * MIB
-    assert deep_feature_bytes(architecture, replace(step, encodes=False)) == 0
-    assert deep_feature_bytes(bundled("Qwen/Qwen3.5-9B"), step) == 0
+    assert deep_feature_bytes(architecture, stage) == 96 * MIB
+    assert deep_feature_bytes(architecture, replace(stage, encodes=False)) == 0
+    assert deep_feature_bytes(bundled("Qwen/Qwen3.5-9B"), stage) == 0
 
 
 @pytest.mark.parametrize(("tokens", "mib"), [(2048, 42), (16_384, 336)])
@@ -76,7 +77,7 @@ def test_embeddings_of_every_layer_have_a_buffer_as_long_as_a_step(tokens: int, 
 )
 def test_what_indexers_select_has_a_buffer_as_long_as_a_step(model: str, tokens: int, mib: int) -> None:
     architecture = bundled(model)
-    step = whole(architecture, tokens)
+    stage = whole(architecture, tokens)
 
-    assert selection_bytes(architecture, step) == mib * MIB
-    assert selection_bytes(architecture, replace(step, layers=range(4))) == mib * MIB
+    assert selection_bytes(architecture, stage) == mib * MIB
+    assert selection_bytes(architecture, replace(stage, layers=range(4))) == mib * MIB

@@ -11,12 +11,12 @@ from service.memory.parallelism import Parallelism
 from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.parameters import parameter_bytes
 from service.memory.weights.resident_weights import (
-    WeightStage,
     resident_weights,
     rotary_bytes,
     turboquant_buffers,
 )
 from service.memory.weights.weight_layout import weight_layout_at
+from service.memory.weights.weight_stage import WeightStage
 from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 

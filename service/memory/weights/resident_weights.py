@@ -9,11 +9,12 @@ from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.interval import around, exact, from_range, total
 from service.memory.ranges import MibRange, Range, for_capability
-from service.memory.weights.batch_buffers import BFLOAT16_BYTES, Step, batch_buffers
+from service.memory.weights.batch_buffers import BFLOAT16_BYTES, batch_buffers
 from service.memory.weights.mla_modules import mla_expansion
 from service.memory.weights.modules import Shards
 from service.memory.weights.quantized import FLOAT32
 from service.memory.weights.weight_layout import StageLayout
+from service.memory.weights.weight_stage import WeightStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +55,6 @@ class ResidentConstants:
         return self.repacking_percent.get(weight_format, self.repacking_percent["any"])
 
 
-@dataclass(frozen=True, slots=True)
-class WeightStage:
-    """The rank of a pipeline stage whose weights are counted."""
-
-    shards: Shards
-    layers: range
-    sequences: int
-    """Requests that may run at once."""
-    turboquant_layers: frozenset[int] = frozenset()
-    """Numbers of the model's layers whose cache is in a TurboQuant type."""
-    batch_tokens: int = 0
-    """Tokens of the longest scheduler step."""
-    encodes: bool = False
-    """The stage has encoders."""
-    compute_capability: tuple[int, int] = (9, 0)
-
-
 def resident_weights(
     architecture: ModelArchitecture,
     constants: ResidentConstants,
@@ -79,18 +63,11 @@ def resident_weights(
     stage: WeightStage,
 ) -> WeightsEstimate:
     """Return the bytes of a stage's weights after repacking, and of the buffers allocated with them."""
-    step = Step(
-        stage.shards,
-        stage.layers,
-        stage.batch_tokens,
-        encodes=stage.encodes,
-        keeps_streams=constants.keeps_streams,
-    )
     parts = (
         (_second_expansion(architecture, stage.shards, stage.layers), "MLA's absorbed projections"),
         (rotary_bytes(architecture, constants, layout, stage.layers), "rotary tables"),
         (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
-        *batch_buffers(architecture, step),
+        *batch_buffers(architecture, stage, keeps_streams=constants.keeps_streams),
     )
     resident = total(
         (
