@@ -219,6 +219,7 @@ def third_part(board: Board) -> Table:
         "night": {Part.NIGHT},
         "midnight": {Part.MIDNIGHT},
         "11-24": {Part.DAWN},
+        "11-28": {Part.SEVENTH},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }
