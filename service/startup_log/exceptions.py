@@ -185,8 +185,6 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     if (worker := _IN_WORKER.search(text)) is not None:
         type_name = next((name for words, name in _OF_PYTHON if words in worker[1]), "")
         return Raised(at, type_name, worker[1], in_prose=False)
-    if " vs" in text and _CHECKED.search(text) is not None:
-        return Raised(at, "", text, in_prose=False)
     for match in _NAMED.finditer(text):
         before = text[: match.start()]
         bare = match[3] is None and match[4] is None
@@ -206,6 +204,8 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # What follows the closing mark is the sentence's.
             message = message.partition("`")[0]
         return Raised(at, match[2], message, in_prose=kind)
+    if " vs" in text and _CHECKED.search(text) is not None:
+        return Raised(at, "", text, in_prose=False)
     return None
 
 

@@ -109,7 +109,8 @@ def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
         return _with_calls(words, left)
     if words.paraphrased and (beside := _program_s_own(words, left, lines)) is not None:
         return beside
-    if words.cause is None:
+    if words.cause is None or (left.type and left.cause is not None):
+        # The source below the last call raises an exception by its class.
         return left
     # What is left of a traceback says more than prose, or than a title that says only what happened.
     title = words.line <= next((line.number for line in lines if line.text), 0)
