@@ -30,7 +30,7 @@ MOST_ENDS: Final = 8
 
 
 def last_frame(lines: Sequence[LogLine]) -> int | None:
-    """Return the position of the engine's last frame that is of no ignored exception; ``None`` without any."""
+    """Return the position of the engine's last frame, of no ignored exception; ``None`` without any."""
     ignored = ignored_calls(lines)
     places = (at for at in range(len(lines) - 1, -1, -1) if at not in ignored)
     return next((at for at in places if frame_of_engine(at, lines)), None)
