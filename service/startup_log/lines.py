@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
-from service.startup_log.escaped_lines import unescaped
+from service.startup_log.escaped_lines import unescaped, without_metadata
 from service.startup_log.long_logs import CondensedLog, LogCondenser
 
 MAX_CHARACTERS: Final = 1 << 20
@@ -95,6 +95,8 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     numbered = _numbered(log.removesuffix("\n")) if isinstance(log, str) else log.numbered
     if len(numbered) > MAX_LINES:
         numbered = (*numbered[: MAX_LINES // 2], *numbered[-MAX_LINES // 2 :])
+    texts = without_metadata([text for _, text in numbered])
+    numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
     drawn = (
         (number, piece)
