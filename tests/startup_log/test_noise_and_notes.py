@@ -133,6 +133,33 @@ NOTED = [
         "RuntimeError: Assertion error (/x/csrc/apis/hyperconnection.hpp:56): Unsupported architecture\n",
         "deep_gemm_without_kernels",
     ),
+    # AWS Neuron SDK, nrt_status.h NRT_RESOURCE
+    (
+        "RuntimeError: Could not load the model status=4 message=Allocation Failure\n",
+        "neuron_memory_exhausted",
+    ),
+    (
+        (
+            '  File "/x/site-packages/neuronx_distributed/trace.py", line 10, in x\n    run(command)\n'
+            "subprocess.CalledProcessError: Command '' died with <Signals.SIGHUP: 1>.\n"
+        ),
+        "neuron_compiler_failed",
+    ),
+    # huggingface_hub 0.30, utils/_validators.py; a path is no name
+    (
+        "HFValidationError: Repo id must be in the from 'repo_name' or 'namespace/repo_name': '/app/x'.\n",
+        "model_folder_not_there",
+    ),
+    # vLLM 0.7.3, attention/backends/flash_attn.py, on ROCm
+    (
+        "ImportError: cannot import name 'varlen_func' from 'vllm.vllm_flash_attn' (unknown location)\n",
+        "flash_attention_not_usable",
+    ),
+    # Python 3.12, TypeError of a call: both sides are the engine's own
+    (
+        "TypeError: AiterFlashAttentionImpl.__init__() got multiple values for argument 'use_irope'\n",
+        "call_not_known",
+    ),
     # tokenizers, bindings/python
     ("RuntimeError: Already borrowed\n", "tokenizer_in_use"),
     # mkl-service; vLLM 0.19.0, model_executor/models/registry.py
@@ -149,6 +176,52 @@ NOTED = [
 @pytest.mark.parametrize(("text", "cause"), NOTED)
 def test_the_nearer_cause_is_named(text: str, cause: str) -> None:
     assert _cause(text) == cause
+
+
+@pytest.mark.parametrize(
+    ("says", "means"),
+    [
+        ("argument --limit-mm-per-prompt: Value {image:0} cannot be converted to <function loads>.", "JSON"),
+        ("argument --dtype: invalid choice: 'int4' (choose from auto, half)", "none of those"),
+        ("argument --port: expected one argument", "without its value"),
+        ("the following arguments are required: model_tag", "missing"),
+        ("unrecognized arguments: --foo", "a word that this release does not accept"),
+    ],
+)
+def test_what_is_wrong_with_an_argument_is_said(says: str, means: str) -> None:
+    """Python 3.12, argparse.py; vLLM 0.19.0, engine/arg_utils.py optional_type."""
+    found = _failure(f"vllm serve: error: {says}\n")
+    assert found.cause is not None
+    form = found.cause.form_of(found.message)
+
+    assert means in (found.cause.means if form is None else form.means)
+
+
+INDENTED = """\
+[
+  {
+    "insertId": "6a23",
+    "textPayload": "INFO 06-06 03:41:40 [model.py:606] Resolved architecture: Qwen2ForCausalLM",
+    "timestamp": "2026-06-06T03:41:40Z"
+  },
+  {
+    "textPayload": "ERROR 06-06 03:41:48 [core.py:1165] ValueError: No kernel for it. Reasons: ",
+    "timestamp": "2026-06-06T03:41:48Z"
+  },
+  {
+    "textPayload": "Container called exit(1).",
+    "severity": "ERROR"
+  }
+]
+"""
+"""The form of `gcloud logging read --format json`."""
+
+
+def test_an_indented_document_of_a_collector_is_read_without_its_metadata() -> None:
+    found = _failure(INDENTED)
+
+    assert (found.type, found.line) == ("ValueError", 8)
+    assert found.message == "No kernel for it. Reasons:"
 
 
 def test_a_file_that_takes_the_output_is_no_model() -> None:
