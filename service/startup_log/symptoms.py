@@ -146,6 +146,13 @@ def described(
     return None if title is None or titles_only else Described(title, None, general=True)
 
 
+def complains(found: Sequence[Sentence]) -> bool:
+    """Whether a person says in any sentence that something failed."""
+    return any(
+        _vocabulary().complaint.is_in(_DENIES.sub(" ", each.words)) for each in found if _is_of_failure(each)
+    )
+
+
 def says_hang(found: Sequence[Sentence]) -> bool:
     """Whether a person says that the engine hangs, in the title or, where that names no failure, below it."""
     vocabulary = _vocabulary()

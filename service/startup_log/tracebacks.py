@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from service.startup_log.known_classes import file_of_call
 from service.startup_log.lines import LogLine
 
 MOST_LINES: Final = 240
@@ -112,7 +113,8 @@ def frame_of(line: LogLine) -> Frame | None:
         path, function = found[1] or found[2], found[3]
     else:
         return None
-    return Frame(path.replace("\\", "/"), function)
+    path = path.replace("\\", "/")
+    return Frame(path if "/" in path else file_of_call(path, function) or path, function)
 
 
 _CODE: Final = re.compile(
