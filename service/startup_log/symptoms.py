@@ -23,7 +23,7 @@ _DENIES: Final = re.compile(
     r"(?:oom|ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
     r"(?:dependency )?conflicts?) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
-    r"(?:is|was|got) fixed|all good) "
+    r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) "
 )
 """Parts of a sentence that say that something did not fail."""
 _WISHES: Final = re.compile(

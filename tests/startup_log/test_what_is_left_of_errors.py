@@ -223,3 +223,45 @@ def test_the_remedy_is_that_of_the_form(text: str, words: str) -> None:
     assert words in next(
         form.remedy for form in failure.cause.forms if any(says in text for says in form.says)
     )
+
+
+def test_a_message_ends_where_the_next_traceback_is_announced() -> None:
+    """vllm-project/vllm#40856: a process in parentheses stands before empty lines too."""
+    log = (
+        "(APIServer pid=841) aiohttp.http_exceptions.ContentLengthError: 400, message:\n"
+        "(APIServer pid=841)   Not enough data to satisfy content length header.\n"
+        "(APIServer pid=841)\n"
+        "(APIServer pid=841) The above exception was the direct cause of the following exception:\n"
+    )
+    failure = _failure(log)
+
+    assert failure is not None
+    assert failure.message == "400, message: Not enough data to satisfy content length header."
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # SageMaker's words; llm-jp/llm-jp-model-playground#39.
+        (
+            "> The primary container for production variant abc did not pass the ping health check.",
+            "probe_ended_it",
+        ),
+        ("ERROR services.py:1207 -- Failed to start the dashboard, return code -11", "ray_cluster_not_ready"),
+        ("# [Bug]: abc-8b-instruct running on v0.6.3.post1 crashes on an H20", "engine_died_serving"),
+        # \u8d77\u52d5\u3057\u306a\u3044: does not start; \u5931\u6557: fails.
+        ("# vllm-ascend: aclnnAbc \u304c\u5931\u6557\u3057\u307e\u3059", "ascend_fault"),
+    ],
+)
+def test_a_cause_is_named_in_the_words_of_other_programs(text: str, cause: str) -> None:
+    assert _cause(text) == cause
+
+
+def test_a_workspace_that_is_too_small_names_what_to_leave_out() -> None:
+    """vLLM 0.33.0, v1/worker/workspace.py _ensure_workspace_size; vllm-project/vllm#42808."""
+    text = "AssertionError: Workspace is locked but allocation from 'a.py:1:b' requires 0.76 MB."
+    failure = _failure(text)
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert "--speculative-config" in (form.remedy if (form := failure.cause.form_of(text)) else "")
