@@ -59,7 +59,6 @@ FAR_LAYOUTS: Final[Mapping[str, str]] = {
     "20261128-0294": "the same",
     "20261201-0183": "transformers 4 pools, as in 4711-0123",
     "20261202-0030": "the same",
-    "20261202-0332": "Zamba 2 calls the attention that layers share model.qkv_proj, without self_attn",
     "20261201-0611": "on the meta device alone the projector stays quantized",
 }
 """Rows that are further off for their layout, and why."""
