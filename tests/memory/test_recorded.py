@@ -52,7 +52,7 @@ def deployment_of(row: Mapping[str, Any]) -> Parallelism:
 def missing(recorded: Recorded, row: Mapping[str, Any]) -> list[int]:
     """Return what the engine allocates on each stage beyond ours."""
     release = find_release(row["engine_version"])
-    model = as_read_by(recorded.architecture(row["config"]), rules_for(release).checkpoints)
+    model = as_read_by(recorded.architecture(row["config"]), rules_for(release))
     stages = parameter_bytes_per_stage(model, deployment_of(row), release)
     theirs = row["expect"]["parameter_bytes_per_pp_rank"]
     return [their - our for their, our in zip(theirs, stages, strict=True)]

@@ -187,7 +187,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "LlavaNextForConditionalGeneration": Wrapper(
         model_type="llama", splits_media_heads=True, towers=projected_patches.llava_next
     ),
-    "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaNextVideoForConditionalGeneration": Wrapper(
+        model_type="llama", splits_media_heads=True, towers=projected_patches.llava_next_video
+    ),
     "LlavaOnevisionForConditionalGeneration": Wrapper(
         model_type="qwen2", splits_media_heads=True, towers=projected_patches.llava_onevision
     ),
