@@ -225,11 +225,11 @@ def read_ignored(section: Config, method: str) -> tuple[str, ...]:
     inner = section.section("quantization") or section
     sections = (section, inner) if inner is not section else (section,)
     lists = [part.texts(key) for key in IGNORING.get(method, ANY_IGNORING) for part in sections]
-    stated = [names for each in lists if (names := _heeded(each, method))]
+    stated = [names for each in lists if (names := _matchable(each, method))]
     return Names.of(stated[0] if len(stated) == 1 else dict.fromkeys(chain.from_iterable(stated)))
 
 
-def _heeded(names: tuple[str, ...], method: str) -> tuple[str, ...]:
+def _matchable(names: tuple[str, ...], method: str) -> tuple[str, ...]:
     """Return the entries that a method can match with a name."""
     if method in PLAIN_LISTS and any(map(contains, names, repeat("*"))):
         names = tuple(name for name in names if "*" not in name)
