@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from service.startup_log.known_classes import file_of_call
 from service.startup_log.lines import LogLine
 
 MOST_LINES: Final = 240
 """Lines above an exception in which its frames are looked for; ranks write theirs between each other."""
 MOST_FRAMES: Final = 64
 HEADER: Final = "Traceback (most recent call last)"
-_CHAINED: Final = (
+CHAINED: Final = (
     "During handling of the above exception, another exception occurred",
     "The above exception was the direct cause of the following exception",
 )
@@ -88,15 +89,15 @@ def _is_of_collect_env(line: LogLine) -> bool:
     return frame is not None and f"/{frame.path}".endswith(f"/{_COLLECT_ENV}")
 
 
-_IGNORED: Final = "Exception ignored in"
-"""Heading of an exception in a destructor, which ends nothing; what went wrong was before it."""
+_IGNORED: Final = ("Exception ignored in", "--- Logging error ---")
+"""Headings of an exception in a destructor or in the writing of a log line, which ends nothing."""
 MOST_IGNORED: Final = 24
 """Lines below the heading in which its exception stands."""
 
 
 def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of those exceptions that Python reports and ignores."""
-    headings = [at for at, line in enumerate(lines) if _IGNORED in line.text]
+    headings = _ignored_headings(lines)
     if not headings:
         return set()
     at, ignored = sorted(raised), set()
@@ -105,6 +106,26 @@ def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[in
         if below < len(at) and at[below] <= heading + MOST_IGNORED:
             ignored.add(at[below])
     return ignored
+
+
+def ignored_calls(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of lines in which calls of ignored exceptions can stand, other tracebacks' not.
+
+    Below the exception that stopped the writing of a log line Python lists the calls that wrote it.
+    """
+    found: set[int] = set()
+    for heading in _ignored_headings(lines):
+        headers = 0
+        for at in range(heading, min(len(lines), heading + MOST_IGNORED)):
+            headers += HEADER in lines[at].text
+            if headers > 1 or (at > heading and lines[at].level):
+                break
+            found.add(at)
+    return found
+
+
+def _ignored_headings(lines: Sequence[LogLine]) -> list[int]:
+    return [at for at, line in enumerate(lines) if any(words in line.text for words in _IGNORED)]
 
 
 def frame_of(line: LogLine) -> Frame | None:
@@ -120,7 +141,8 @@ def frame_of(line: LogLine) -> Frame | None:
         path, function = found[1] or found[2], found[3]
     else:
         return None
-    return Frame(path.replace("\\", "/"), function)
+    path = path.replace("\\", "/")
+    return Frame(path if "/" in path else file_of_call(path, function) or path, function)
 
 
 _CODE: Final = re.compile(
@@ -196,7 +218,7 @@ def frames_of_handler(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     They tell where it was raised as far as it was let through, if the text begins below its own frames.
     """
     below = range(at + 1, min(len(lines), at + 1 + BELOW_A_CHAIN))
-    if not any(words in lines[each].text for each in below for words in _CHAINED):
+    if not any(words in lines[each].text for each in below for words in CHAINED):
         return ()
     found: list[Frame] = []
     for each in range(at + 1, min(len(lines), at + MOST_LINES)):
