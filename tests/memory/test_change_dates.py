@@ -26,7 +26,7 @@ def changes(model: ModelArchitecture, ranks: Parallelism, *releases: str) -> lis
 
 
 def test_siglips_positions_are_whole_on_every_rank_since_0_14() -> None:
-    """Half of 4,096 positions of 1,152 elements of 2 bytes were on the other rank (SiglipVisionEmbeddings)."""
+    """Half of 4,096 positions of 1,152 elements of 2 bytes was on the other rank (siglip.py)."""
     ranks = Parallelism(tensor_parallel_size=2)
 
     assert changes(GEMMA_3, ranks, "0.13.0", "0.14.0", "0.14.1", "0.15.0") == [4096 * 1152, 0, 0]
