@@ -27,8 +27,8 @@ def resolve_indexer_dtype(architecture: ModelArchitecture, flags: ServeFlags, ru
     Raises:
         EngineRefusal: the release does not know the older key, or both keys contradict (stage ``config``).
     """
-    heeded = rules.sparse_keys_by_name or not _has_sparse_indexer(architecture)
-    given = (flags.indexer_kv_dtype if heeded else None) or AUTO
+    read = rules.sparse_keys_by_name or not _has_sparse_indexer(architecture)
+    given = (flags.indexer_kv_dtype if read else None) or AUTO
     if flags.use_fp4_indexer_cache is None:
         return given
     if not rules.fp4_alias:
