@@ -19,13 +19,13 @@ ANYTHING: Final = ".*"
 OPERATORS: Final = "*+?^$()[]{}|"
 """Characters of an expression that a plain name has none of, but for the backslash."""
 MOST_SHAPES: Final = 256
-"""Shapes that are told apart; the number of a shape fits a byte."""
+"""Shapes that are distinguished; the number of a shape fits a byte."""
 AT_ONCE: Final = 1 << 10
 """Entries that are read as one text, which stays in the cache of a processor."""
 MOST_EXPRESSIONS: Final = 1 << 12
 """Expressions with operators that are kept: so many are more than are matched, and any longer list is too."""
 MOST_STARS: Final = 3
-"""Counts of stars in shell patterns that are told apart; two are at both ends of most."""
+"""Counts of stars in shell patterns that are distinguished; two are at both ends of most."""
 SAMPLE: Final = 256
 """Entries of one shape that are read one by one first, to see whether any is a plain text."""
 
@@ -88,7 +88,7 @@ class Shapes:
     entries: Sequence[str]
     numbers: bytes
     examples: Mapping[int, str | None]
-    """``None``: the shapes of these entries are not told apart."""
+    """``None``: the shapes of these entries are not distinguished."""
 
     @classmethod
     def of(cls, entries: Sequence[str]) -> Self:
@@ -109,7 +109,7 @@ class Shapes:
         return cls(entries, bytes(numbers), {each: entries[numbers.index(each)] for each in found.values()})
 
     def groups(self, key_of: Callable[[str], Key]) -> Iterator[tuple[Key | None, Self]]:
-        """Yield the entries whose examples have the same key, ``None`` where shapes are not told apart."""
+        """Yield the entries whose examples have the same key, ``None`` where shapes are not distinguished."""
         numbers: dict[Key | None, list[int]] = {}
         for number, example in self.examples.items():
             numbers.setdefault(None if example is None else key_of(example), []).append(number)
