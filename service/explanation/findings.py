@@ -21,8 +21,10 @@ from service.units import gib_amount
 
 FIRST_PRINTS: Final[Mapping[str, float]] = {"total_gib": 0.012, "requested_gib": 0.011}
 """GiB by which drivers of one GPU type differ, beside the digits of the log."""
-LOADING_SHARE: Final = 0.02
-"""Share of the weights that loading takes beside them: buffers, tables, the allocator's rounding."""
+LOADING: Final = (-0.01, 0.02)
+"""Share of the weights by which loading differs from them: rests of segments that no tensor keeps, buffers
+for steps of another length, tables, the allocator's rounding.
+"""
 CAPTURED: Final = (-0.5, 4.0)
 """Share of the estimate that captured graphs took in logs: from less than none (memory was freed) to 3.6."""
 OWN_DIGITS: Final = 0.001
@@ -150,7 +152,8 @@ def _unsized(log: StartupLog) -> str | None:
 def _allowed(name: str, planned: Interval) -> Interval:
     """Return the interval that a logged term may have: the estimate, and what the log counts beside it."""
     if name == "model_loading_gib":
-        return replace(planned, high=planned.high + LOADING_SHARE * planned.value, exact=False)
+        below, beyond = (share * planned.value for share in LOADING)
+        return replace(planned, low=planned.low + below, high=planned.high + beyond, exact=False)
     if name == "cuda_graph_gib":
         low, high = (share * planned.value for share in CAPTURED)
         return replace(planned, low=min(planned.low, low), high=max(planned.high, high), exact=False)

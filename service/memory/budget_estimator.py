@@ -35,9 +35,10 @@ from service.memory.weights.freed_indices import freed_indices
 from service.memory.weights.online_quantization import quantized_online
 from service.memory.weights.own_output import loaded_model, with_doubt
 from service.memory.weights.parameters import layer_modules_of, layer_tensors
-from service.memory.weights.resident_weights import WeightStage, resident_weights
+from service.memory.weights.resident_weights import resident_weights
 from service.memory.weights.tower_modules import built_towers
 from service.memory.weights.weight_layout import weight_layout_at
+from service.memory.weights.weight_stage import WeightStage
 
 MOVED_EXPERTS: Final = (
     "room for the experts of one layer that are received from other ranks; vLLM 0.13.0 and 0.32.0, "
@@ -172,9 +173,8 @@ class _Start:
             layers=layers,
             sequences=inputs.max_num_seqs,
             turboquant_layers=inputs.turboquant_layers.intersection(layers),
-            encoded_tokens=inputs.max_num_batched_tokens
-            * (encodes and bool(towers) and not inputs.language_model_only),
             batch_tokens=inputs.max_num_batched_tokens,
+            encodes=encodes and bool(towers) and not inputs.language_model_only,
             compute_capability=inputs.compute_capability,
         )
         resident = resident_weights(self.architecture, self.constants.resident, layout, parameters, stage)

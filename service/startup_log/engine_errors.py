@@ -24,6 +24,8 @@ LIBRARIES: Final = FILE.with_name("library_errors.json.gz")
 ENGINE: Final = "vllm"
 LEAST_WORDS: Final = 3
 """Words of the longest fixed part of a message at least; fewer are found in other messages too."""
+LEAST_BEGUN: Final = 2
+"""Words of the first fixed part at least by which a message is known of which no more is left."""
 LEAST_SHARE: Final = 0.4
 """Share of a message that the fixed parts make up at least: values are short."""
 MOST: Final = 600
@@ -71,7 +73,7 @@ class EngineError:
         return sum(map(len, self.parts))
 
     def says(self, message: str) -> bool:
-        """Whether a message without backticks has all parts in their order, or, cut by a log, the first."""
+        """Whether a message without backticks has all parts in their order."""
         at = 0
         for part in self.parts:
             found = message.find(part, at)
@@ -80,11 +82,18 @@ class EngineError:
             at = found + len(part)
         return self.fixed >= LEAST_SHARE * min(len(message), at)
 
+    def begins(self, message: str) -> bool:
+        """Whether a message that someone cut has the first part at its beginning."""
+        return len(self.parts[0].split()) >= LEAST_BEGUN and message.startswith(self.parts[0])
+
 
 def engine_error(type_name: str, message: str) -> EngineError | None:
     """Return the error with this message; of several the one with the longest fixed parts."""
     line = without_backticks(message[:MOST])
-    return _likeliest([each for each in _errors() if each.says(line)], type_name)
+    found = [each for each in _errors() if each.says(line)]
+    if not found and (begun := line.rstrip(". \u2026")) != line.rstrip("."):
+        found = [each for each in _errors() if each.type == type_name and each.begins(begun)]
+    return _likeliest(found, type_name)
 
 
 def _likeliest(found: Sequence[EngineError], type_name: str) -> EngineError | None:
@@ -143,7 +152,9 @@ def _errors() -> Sequence[EngineError]:
 
 
 def _unmarked(parts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(filter(None, map(without_backticks, parts)))
+    """Return the parts without backticks and the full stop at the end, which people leave out."""
+    *before, last = map(without_backticks, parts)
+    return tuple(filter(None, (*before, last.removesuffix("."))))
 
 
 def _of_package(file: str, packaged: bool) -> tuple[str, str]:

@@ -63,13 +63,21 @@ _IN_WORKER: Final = re.compile(
     r"while processing method \w{1,80}: (\S.{0,600}?)(?:, Traceback \(most recent call last\):)?$"
 )
 """vLLM 0.4.3 to 0.6.6, executor/multiproc_worker_utils.py: what a worker raised, without the class."""
-_OF_PYTHON: Final = (
-    ("object has no attribute '", "AttributeError"),
-    ("unexpected keyword argument", "TypeError"),
+PYTHON_WORDS: Final = (
+    (" object has no attribute '", "AttributeError"),
+    ("() got an unexpected keyword argument", "TypeError"),
     ("required positional argument", "TypeError"),
-    ("out of memory", "OutOfMemoryError"),
+    ("' object is not subscriptable", "TypeError"),
+    ("' object is not callable", "TypeError"),
+    ("unsupported operand type(s) for", "TypeError"),
+    ("cannot access local variable '", "UnboundLocalError"),
+    ("referenced before assignment", "UnboundLocalError"),
+    ("list index out of range", "IndexError"),
+    ("maximum recursion depth exceeded", "RecursionError"),
 )
-"""Words of messages by which their class is known."""
+"""Words of Python's own errors, with the classes of which they are."""
+_OF_WORKER: Final = (*PYTHON_WORDS, ("out of memory", "OutOfMemoryError"))
+"""The same, and those of torch that need no class, for messages that a program says raised an error."""
 _HEADER: Final = "Traceback (most recent call last)"
 _KEY: Final = re.compile(r"'[^']{1,200}'|\"[^\"]{1,200}\"|\d{1,12}")
 """A key that a mapping lacks, as the message of a KeyError."""
@@ -81,6 +89,8 @@ _NOT_RAISED_AGAIN: Final = re.compile(
     re.ASCII,
 )
 """What Python says of `raise type(error)(message)` where the class takes something else."""
+_IN_TASK: Final = re.compile(r"\bRayTaskError\((\w{1,80})\)", re.ASCII)
+"""ray, exceptions.py RayTaskError: the class of what a call raised, whose message follows its traceback."""
 BELOW_A_FRAME: Final = 3
 """Lines below a frame in which its source stands."""
 _LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -120,6 +130,17 @@ def raised_in(lines: Sequence[LogLine]) -> Iterator[Raised]:
                 yield found
 
 
+def class_of_words(message: str) -> str:
+    """Return the class of an error by the words of its message; empty where they are no class's own."""
+    return next((name for words, name in _OF_WORKER if words in message), "")
+
+
+def class_in_task(text: str) -> str:
+    """Return the class of what a remote call raised, as Ray names it above the traceback."""
+    found = _IN_TASK.search(text)
+    return "" if found is None else found[1]
+
+
 def asserted_above(at: int, lines: Sequence[LogLine]) -> str:
     """Return the check above an exception that has no message of its own, as its source states it."""
     above = (lines[each].text for each in range(at - 1, max(-1, at - 1 - BELOW_A_FRAME), -1))
@@ -143,7 +164,7 @@ def message_above(last: int, lines: Sequence[LogLine]) -> Raised | None:
     text = lines[at].text
     if lines[at].level != "ERROR" or not text or text.endswith((".", ":")):
         return None
-    return Raised(at, "KeyError" if _KEY.fullmatch(text) else "", text, in_prose=False)
+    return Raised(at, "KeyError" if _KEY.fullmatch(text) else class_of_words(text), text, in_prose=False)
 
 
 def hidden_class(type_name: str, message: str) -> str:
@@ -183,11 +204,10 @@ def last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
 def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     text = lines[at].text
     if (worker := _IN_WORKER.search(text)) is not None:
-        type_name = next((name for words, name in _OF_PYTHON if words in worker[1]), "")
-        return Raised(at, type_name, worker[1], in_prose=False)
+        return Raised(at, class_of_words(worker[1]), worker[1], in_prose=False)
     if " vs" in text and _CHECKED.search(text) is not None:
         return Raised(at, "", text, in_prose=False)
-    for match in _NAMED.finditer(text):
+    for match in _named_classes(text):
         before = text[: match.start()]
         bare = match[3] is None and match[4] is None
         if _CODE.search(before[-24:]) or not _is_exception(match, at, lines):
@@ -207,6 +227,16 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             message = message.partition("`")[0]
         return Raised(at, match[2], message, in_prose=kind)
     return None
+
+
+def _named_classes(text: str) -> Iterator[re.Match[str]]:
+    """Yield what can be a class with its message, each of several in a row: `Model: lib.ItsError: words`."""
+    found = _NAMED.search(text)
+    for _ in range(MOST_PREFIX):
+        if found is None:
+            return
+        yield found
+        found = _NAMED.search(text, found.end(2))
 
 
 def _unmarked(text: str) -> str:

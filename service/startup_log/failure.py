@@ -17,11 +17,13 @@ from service.startup_log.logged_failure import Failure, is_of_request, is_wrappe
 from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import (
+    ENDED,
     FAULT,
     by_cut_calls,
     decided_by_message,
     of_hang,
     of_people,
+    of_quoting_title,
     with_cut_calls,
     with_reason,
     with_title,
@@ -104,6 +106,8 @@ def _of_weak(
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
         return with_cut_calls(of_exception(named, lines), lines)
+    if best.cause.name in ENDED and (quoted := of_quoting_title(lines)) is not None:
+        return quoted
     found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
     called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
     if called is not None and called.cause is not best.cause:

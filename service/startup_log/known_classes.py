@@ -53,6 +53,17 @@ def places_mentioned(text: str) -> Sequence[tuple[str, Sequence[str]]]:
     return [(word, _files().get(word) or _modules().get(word.removesuffix(".py"), ())) for word in words]
 
 
+def file_of_call(name: str, function: str) -> str:
+    """Return the path of the engine's file of this name that has a function; empty for another program's.
+
+    People write the name of a file without its folder, where the engine prints the whole path.
+    """
+    named = _file_names().get(name, ())
+    having = [file for file in named if function in _content()["files"][ENGINE][file]]
+    found = having or (named if len(named) == 1 and "_" in name else ())
+    return f"{ENGINE}/{found[0]}" if found else ""
+
+
 def is_model_type(message: str) -> bool:
     """Whether the message of a KeyError is a model type that releases of transformers know."""
     found = _KEY.match(message)
@@ -85,6 +96,15 @@ def _modules() -> Mapping[str, Sequence[str]]:
         if "_" in name:
             found[name].append(f"{ENGINE}/{file}")
     return {name: files for name, files in found.items() if len(files) <= MOST_FILES}
+
+
+@cache
+def _file_names() -> Mapping[str, Sequence[str]]:
+    """Return the paths of the engine's files by their names without a folder."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file in _content()["files"][ENGINE]:
+        found[file.rpartition("/")[2]].append(file)
+    return found
 
 
 @cache

@@ -48,7 +48,7 @@ _PROCESS: Final = re.compile(
     r")?(?:\d{10,13},)?"
     r"(?:\d{4}-\d\d-\d\d(?:T[\d:]{8}\.\d{6,9}Z | [\d:.]{8,18} \| ))?"
     r"(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
-    rf"(?:{_GROUP} ){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
+    rf"(?:{_GROUP}(?: |$)){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
 )
 """The journal's, a collector's or Docker's time, Compose's service, tags in brackets, processes in
 parentheses, a rank."""

@@ -1,7 +1,7 @@
 """Finds a failure in what a person says of it, and in what is left of a traceback that was cut off."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,9 +10,11 @@ from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import (
     HEADINGS,
+    PYTHON_WORDS,
     QUIET,
     Raised,
     class_in,
+    class_in_task,
     is_check,
     message_above,
     raised_by_source,
@@ -35,6 +37,7 @@ from service.startup_log.origins import (
     asserted_part,
     by_words,
     in_other_package,
+    innermost_part,
     likely_origin,
     mentioned_part,
     origin_of,
@@ -42,8 +45,9 @@ from service.startup_log.origins import (
 )
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES, MILESTONES, WRAPPERS, FailureCause
+from service.startup_log.refused_answers import refused_answer
 from service.startup_log.sentences import reasons, sentences
-from service.startup_log.symptoms import HANG, Described, cause_of_words, described, says_hang
+from service.startup_log.symptoms import HANG, Described, cause_of_words, complains, described, says_hang
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.whole_messages import END_OF_TITLE, MAX_MESSAGE
 
@@ -61,6 +65,8 @@ ENDED: Final = frozenset(
 """Causes that say that a process ended, which one that hangs does not."""
 HANGING: Final = frozenset({HANG, "ranks_hang_in_exchange"})
 """Causes that say that a process hangs."""
+OF_OWNERS: Final = frozenset({"", "AttributeError"})
+"""Classes of errors that say nothing where the class or the file that they name is not known."""
 OF_NO_DEVICE: Final = frozenset({"no_gpu_visible", "driver_library_not_found"})
 """Causes that say that no device was found, as the engine logs it of each kind that it looks for."""
 _FOUND: Final = "detected platform "
@@ -80,13 +86,8 @@ _QUOTES_ERROR: Final = re.compile(r"\b[A-Z][a-z]\w{1,60}(?:Error|Exception)\b|\b
 """What shows that a person's sentence quotes the program's error."""
 SETTINGS: Final = "settings_refused"
 """The cause of a check whose reason its calls do not show."""
-_OF_PYTHON: Final = (
-    (" object has no attribute '", "AttributeError"),
-    ("() got an unexpected keyword argument", "TypeError"),
-    ("required positional argument", "TypeError"),
-    (ASSERTED, ""),
-)
-"""Words of Python's errors that name a class or a function, with the errors' classes."""
+_OF_PYTHON: Final = (*PYTHON_WORDS, (ASSERTED, ""))
+"""Words of Python's and C++'s errors, with the errors' classes."""
 
 
 def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
@@ -110,7 +111,8 @@ def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
     if words.paraphrased and (beside := _program_s_own(words, left, lines)) is not None:
         return beside
     if words.cause is None:
-        return left
+        only_ended = left.cause is None or left.cause.name in ENDED
+        return words if only_ended and is_wrapper(left.message) and _quotes_error(words.message) else left
     # What is left of a traceback says more than prose, or than a title that says only what happened.
     title = words.line <= next((line.number for line in lines if line.text), 0)
     title = title and not (words.cause.weak or words.cause.name in BEFORE_THE_ENGINE)
@@ -126,7 +128,7 @@ def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> F
     name, of a hang in which the program logged an error, or of what a running engine does where they show how
     one failed.
     """
-    quotes = _QUOTES_ERROR.search(words.message) is not None
+    quotes = _quotes_error(words.message)
     decides = left.cause is not None and left.cause.decides
     follows = left.cause is None and is_wrapper(left.message) and not quotes
     if not words.type and (decides or follows):
@@ -139,6 +141,11 @@ def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> F
     if words.cause.of_request and called is not None and not (called.weak or called.name == SETTINGS):
         return beside
     return beside if hangs or (beside.said is None and (left.cause is not None or left.cut)) else None
+
+
+def _quotes_error(text: str) -> bool:
+    """Whether a person's sentence holds an error's class or words of Python's own errors."""
+    return _QUOTES_ERROR.search(text) is not None or any(words in text for words, _ in _OF_PYTHON)
 
 
 def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:
@@ -229,6 +236,15 @@ def _with_calls(named: Failure, left: Failure) -> Failure:
     return replace(named, cause=origin.cause, origin=origin, frames=left.frames)
 
 
+def of_quoting_title(lines: Sequence[LogLine]) -> Failure | None:
+    """Return Python's own error that the title quotes, for a log that has only what followed from it."""
+    title = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    if title is None or not any(words in title.text for words, _ in _OF_PYTHON):
+        return None
+    found = _of_python([title.line])
+    return Failure("", title.text[:MAX_MESSAGE], title.line.number, None, {}) if found is None else found
+
+
 def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure whose own words stand in a line without the class of an exception: a title, a prose.
 
@@ -254,17 +270,34 @@ def _of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     )
 
 
-def _of_python(lines: Sequence[LogLine]) -> Failure | None:
-    """Return a failure in the words of Python's or C++'s own errors, without their class."""
+def _python_words(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str]]:
+    """Yield the lines with words of Python's or C++'s own errors, with the class of each."""
     for at, which in lines_containing([line.text for line in lines], [words for words, _ in _OF_PYTHON]):
-        line, type_name = lines[at], _OF_PYTHON[which][1]
-        if line.level in QUIET or is_wrapper(line.text):
-            continue
+        if lines[at].level not in QUIET and not is_wrapper(lines[at].text):
+            yield lines[at], _OF_PYTHON[which][1]
+
+
+def _of_python(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the words of Python's or C++'s own errors, about code that is known."""
+    for line, type_name in _python_words(lines):
         origin = owner_of(type_name, line.text) if type_name else asserted_part(line.text)
         if origin is not None:
             words = line.text[:MAX_MESSAGE]
             shown = class_in(type_name, words)
             return Failure(shown, words, line.number, origin.cause, {}, origin=origin)
+    return None
+
+
+def _of_unowned(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the same words about code that is not known, where they alone show a cause."""
+    for line, type_name in _python_words(lines):
+        if type_name in OF_OWNERS:
+            continue
+        known = next(known_words([LogLine(1, f"{type_name}: {line.text}", None)]), None)
+        cause = by_words(type_name, line.text) if known is None else known.cause
+        if cause is not None:
+            said = not (line.level or line.origin)
+            return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=said)
     return None
 
 
@@ -281,7 +314,15 @@ def _in_words(lines: Sequence[LogLine]) -> Failure | None:
         line, cause = lines[at], _PROSE[which][0]
         if failing or is_complaint(line, cause):
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    found = described(sentences(lines), counts=_beside(lines))
+    said = sentences(lines)
+    found = described(said, counts=_beside(lines))
+    unowned = _of_unowned(lines) if found is None or found.general else None
+    if unowned is not None:
+        return unowned
+    if found is None or found.cause is None:
+        answer = refused_answer(lines) if complains(said) else None
+        if answer is not None:
+            return of_known(KnownWords(*answer, {}), (), {}, lines)
     if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
         return None
     return _as_described(found)
@@ -324,20 +365,31 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         own = failure.cause is None or found.cause.name not in HANGING
     if found is not None and found.cause is not None and own and not found.general:
         same = found.sentence.line.number == failure.line
-        if same or not _QUOTES_ERROR.search(found.sentence.text):
+        if same or not _quotes_error(found.sentence.text):
             return replace(failure, said=_said(found, found.cause))
-    if found is None or found.cause is None or found.general or found.sentence.line.number == failure.line:
+    same = found is not None and found.sentence.line.number == failure.line
+    if (
+        found is None
+        or found.cause is None
+        or found.general
+        or (same and not (failure.type and _is_end(failure)))
+    ):
         title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
         named = mentioned_part(title)
         return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 
 
+def _is_end(failure: Failure) -> bool:
+    """Whether a failure says only that a process ended."""
+    return failure.cause is not None and failure.cause.name in ENDED
+
+
 def _is_own(failure: Failure) -> bool:
     """Whether a failure is the program's own exception, and not only the end of a process."""
     if failure.cause is None:
         return bool(failure.type) or not failure.follows
-    return not (failure.follows or failure.cause.name in ENDED)
+    return not (failure.follows or _is_end(failure))
 
 
 def _beside(lines: Sequence[LogLine]) -> Callable[[FailureCause], bool]:
@@ -389,11 +441,21 @@ def _cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     if warned is not None and (complains or at is not None or wrapper is not None):
         return of_known(warned, [warned], {}, lines)
     if at is None:
-        return None if wrapper is None else of_line(wrapper, NOWHERE)
+        return None if wrapper is None else _of_task(of_line(wrapper, NOWHERE))
     below = wrapper is not None and wrapper.number > lines[at].number
     if not below and (raised := raised_by_source(at, lines)) is not None:
         return of_exception(raised, lines)
     origin, frames = where_cut(at, lines)
     if (headed := message_above(at, lines)) is not None and not is_wrapper(headed.message):
         return _with_calls(of_exception(headed, lines), replace(of_line(lines[at], origin), frames=frames))
-    return replace(of_line(wrapper or lines[at], origin), frames=frames, cut=not below)
+    return _of_task(replace(of_line(wrapper or lines[at], origin), frames=frames, cut=not below))
+
+
+def _of_task(failure: Failure) -> Failure:
+    """Return a failure of which only Ray's heading is left with the class that this names."""
+    named = class_in_task(failure.message)
+    if not named or failure.cause is not None:
+        return failure
+    said = next(known_words([LogLine(1, named, None)]), None)
+    cause = innermost_part(named, ()).cause if said is None else said.cause
+    return replace(failure, type=named, cause=cause, follows=cause is None)

@@ -18,7 +18,7 @@ _RELEASES: Final = (
     (
         "vllm",
         re.compile(
-            r"(?i)\bvllm[`*:]{0,3}(?:\s(?:version|release|server|was|is)){0,3}\s?[:=]?\s?[`*]{0,2}v?"
+            r"(?i)(?<!-)\bvllm[`*:]{0,3}(?:\s(?:version|release|server|was|is)){0,3}\s?[:=]?\s?[`*]{0,2}v?"
             r"(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})"
         ),
     ),
@@ -27,12 +27,15 @@ _RELEASES: Final = (
     (
         "vllm",
         re.compile(
-            r"(?i)\bvllm[\s`*(,:]{1,4}(?:(?:the|latest|stable|published|official|nightly|docker|image|container|"
+            r"(?i)(?<!-)\bvllm[\s`*(,:]{1,4}(?:(?:the|latest|stable|published|official|nightly|docker|image|container|"
             r"build|installed|package|version|release|v|is|was|in|at|on|with|tag)[\s`*(:=]{1,4}){0,5}"
             r"v?([01]\.\d{1,3}\.\d[\w.+]{0,60})"
         ),
     ),
-    ("vllm", re.compile(r"(?i)\bvllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)")),
+    (
+        "vllm",
+        re.compile(r"(?i)(?<!-)\bvllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)"),
+    ),
     (
         "vllm",
         re.compile(r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[\w+]{0,40}) (?:of|from) \W?vllm\b"),

@@ -23,7 +23,7 @@ _DENIES: Final = re.compile(
     r"(?:oom|ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
     r"(?:dependency )?conflicts?) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
-    r"(?:is|was|got) fixed|all good) "
+    r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) "
 )
 """Parts of a sentence that say that something did not fail."""
 _WISHES: Final = re.compile(
@@ -144,6 +144,13 @@ def described(
     if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
         title = None
     return None if title is None or titles_only else Described(title, None, general=True)
+
+
+def complains(found: Sequence[Sentence]) -> bool:
+    """Whether a person says in any sentence that something failed."""
+    return any(
+        _vocabulary().complaint.is_in(_DENIES.sub(" ", each.words)) for each in found if _is_of_failure(each)
+    )
 
 
 def says_hang(found: Sequence[Sentence]) -> bool:

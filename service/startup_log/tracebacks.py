@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from service.startup_log.known_classes import file_of_call
 from service.startup_log.lines import LogLine
 
 MOST_LINES: Final = 240
 """Lines above an exception in which its frames are looked for; ranks write theirs between each other."""
 MOST_FRAMES: Final = 64
 HEADER: Final = "Traceback (most recent call last)"
-_CHAINED: Final = (
+CHAINED: Final = (
     "During handling of the above exception, another exception occurred",
     "The above exception was the direct cause of the following exception",
 )
@@ -112,7 +113,8 @@ def frame_of(line: LogLine) -> Frame | None:
         path, function = found[1] or found[2], found[3]
     else:
         return None
-    return Frame(path.replace("\\", "/"), function)
+    path = path.replace("\\", "/")
+    return Frame(path if "/" in path else file_of_call(path, function) or path, function)
 
 
 _CODE: Final = re.compile(
@@ -188,7 +190,7 @@ def frames_of_handler(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     They tell where it was raised as far as it was let through, if the text begins below its own frames.
     """
     below = range(at + 1, min(len(lines), at + 1 + BELOW_A_CHAIN))
-    if not any(words in lines[each].text for each in below for words in _CHAINED):
+    if not any(words in lines[each].text for each in below for words in CHAINED):
         return ()
     found: list[Frame] = []
     for each in range(at + 1, min(len(lines), at + MOST_LINES)):

@@ -7,7 +7,7 @@ from typing import Final
 
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
-from service.startup_log.tracebacks import HEADER, frame_of
+from service.startup_log.tracebacks import CHAINED, HEADER, frame_of
 
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
@@ -65,4 +65,4 @@ def _rest(message: str, lines: Sequence[LogLine], at: int) -> str:
 
 def _goes_on(line: LogLine) -> bool:
     """Whether a line can belong to the message above it: the next traceback does not."""
-    return HEADER not in line.text and frame_of(line) is None
+    return not any(words in line.text for words in (HEADER, *CHAINED)) and frame_of(line) is None

@@ -33,8 +33,9 @@ from service.memory.weights.parameters import (
     parameter_bytes_per_stage,
 )
 from service.memory.weights.quantized import runs_on_marlin
-from service.memory.weights.resident_weights import WeightStage, rotary_bytes, turboquant_buffers
+from service.memory.weights.resident_weights import rotary_bytes, turboquant_buffers
 from service.memory.weights.weight_layout import weight_layout_at
+from service.memory.weights.weight_stage import WeightStage
 from tests.accuracy.oracle import (
     architecture_of,
     asked_architecture,

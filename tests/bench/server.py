@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 OFFLINE = {"HF_HUB_OFFLINE": "1", "DRYSERVE_CACHE": ":memory:"}
 
 

@@ -25,7 +25,8 @@ from tests.memory.test_by_hand import NORMS as LAYER_NORMS
 GIB, GB = 1 << 30, 10**9
 QUERY_AND_KEY_NORMS = 2 * 64
 ROUTED_EXPERTS = EXPERTS * 3 * HIDDEN * 128
-OUTPUT_AND_EMBEDDING = 2 * 1024 * HIDDEN
+OUTPUT = 1024 * HIDDEN
+OUTPUT_AND_EMBEDDING = 2 * OUTPUT
 UNQUANTIZED_MOE = ATTENTION + LAYER_NORMS + QUERY_AND_KEY_NORMS + HIDDEN * EXPERTS
 
 
@@ -96,6 +97,24 @@ def test_mxfp8_layers_of_a_mixed_checkpoint_are_built_so_since_0_25(release: str
 
     scales_of_the_cache = 8
     expected = DENSE_NETWORK * 2 - DENSE_NETWORK * 33 // 32 if quantized else 0
+    assert saved == expected - scales_of_the_cache
+
+
+@pytest.mark.parametrize(("release", "quantized"), [("0.22.1", False), ("0.23.0", True)])
+def test_an_output_that_a_mixed_checkpoint_lists_is_built_so_since_0_23(
+    release: str, quantized: bool
+) -> None:
+    """vLLM 0.22.1 and 0.23.0, ModelOptMixedPrecisionConfig.get_quant_method: since then ParallelLMHead too.
+
+    Qwen3.6-27B-NVFP4 on a build before 0.24.0: "Model loading took 20.57 GiB"; 1.7 more with 16-bit outputs.
+    """
+    layers = {"lm_head": {"quant_algo": "W4A16_NVFP4", "group_size": 16}}
+    mixed = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers}
+
+    saved = bytes_of(model(), release) - bytes_of(model(mixed), release)
+
+    scales_of_the_cache, scale_of_the_output = 8, 4
+    expected = OUTPUT * 2 - OUTPUT * 9 // 16 - scale_of_the_output if quantized else 0
     assert saved == expected - scales_of_the_cache
 
 

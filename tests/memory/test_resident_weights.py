@@ -1,6 +1,5 @@
 """What loading allocates beside the parameters, against what real releases allocate on the meta device."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -12,14 +11,12 @@ from service.memory.parallelism import Parallelism
 from service.memory.weights.checkpoint_parameters import stage_parameters
 from service.memory.weights.parameters import parameter_bytes
 from service.memory.weights.resident_weights import (
-    WeightStage,
-    deep_feature_bytes,
     resident_weights,
     rotary_bytes,
-    stream_bytes,
     turboquant_buffers,
 )
 from service.memory.weights.weight_layout import weight_layout_at
+from service.memory.weights.weight_stage import WeightStage
 from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 
@@ -51,37 +48,6 @@ def test_rotary_tables_are_those_that_the_release_allocates(row: Allocated) -> N
     size = rotary_bytes(architecture, constants_at(release).resident, layout, layers)
 
     assert size / MIB == pytest.approx(row.mib, abs=1.1)
-
-
-@pytest.mark.parametrize(
-    ("release", "tokens", "mib"), [("0.26.0", 8192, 256), ("0.23.0", 16_384, 512), ("0.27.0", 8192, 0)]
-)
-def test_streams_of_a_batch_have_a_buffer_for_a_draft_to_0_26(release: str, tokens: int, mib: int) -> None:
-    """DeepSeek-V4-Flash: four streams of 4,096 elements in bfloat16 a token.
-
-    Logs of 0.26.0 (four ranks, 38.09 GiB) and 0.23.0 (two, 74.35) have so much more than is loaded.
-    """
-    architecture, constants = (
-        bundled("deepseek-ai/DeepSeek-V4-Flash"),
-        constants_at(Version(release)).resident,
-    )
-    last = WeightStage(Parallelism().shards, range(len(architecture.layers)), 256, batch_tokens=tokens)
-
-    assert stream_bytes(architecture, constants, last) == mib * MIB
-    assert stream_bytes(architecture, constants, replace(last, layers=range(4))) == 0
-
-
-def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -> None:
-    """Qwen3-VL-30B-A3B, three inner layers, 2,048 wide: 8,192 tokens in two bytes are 96 MiB.
-
-    With them and its rotary tables a log of 0.13.0 is met: "Model loading took 58.2299 GiB".
-    """
-    architecture, shards = bundled("Qwen/Qwen3-VL-30B-A3B-Instruct"), Parallelism().shards
-    stage = WeightStage(shards, range(48), sequences=256, encoded_tokens=8192)
-
-    assert deep_feature_bytes(architecture, stage) == 96 * MIB
-    assert deep_feature_bytes(architecture, replace(stage, encoded_tokens=0)) == 0
-    assert deep_feature_bytes(bundled("Qwen/Qwen3.5-9B"), stage) == 0
 
 
 def test_turboquant_layers_have_buffers_for_the_splits_of_every_sequence() -> None:

@@ -73,7 +73,7 @@ def ending(text: str) -> Diagnosis:
             "quantization_not_supported",
         ),
         # vLLM 0.22.1, v1/core/sched/scheduler.py; vllm-project/vllm#45407
-        ("AssertionError: External KV connector is not verified yet", "kv_connector_failed"),
+        ("AssertionError: External KV connector is not verified yet", "connector_step_failed"),
         # pydantic's and json's own words: vllm-project/vllm#26161; the engine's: #15508 and #12867
         (
             "  Value error, Expecting value: line 1 column 1 (char 0) [type=value_error]",

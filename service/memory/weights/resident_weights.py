@@ -4,18 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.architecture.layers.attention import Attention
-from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.interval import around, exact, from_range, total
 from service.memory.ranges import MibRange, Range, for_capability
+from service.memory.weights.batch_buffers import BFLOAT16_BYTES, batch_buffers
 from service.memory.weights.mla_modules import mla_expansion
 from service.memory.weights.modules import Shards
 from service.memory.weights.quantized import FLOAT32
 from service.memory.weights.weight_layout import StageLayout
-
-BFLOAT16_BYTES = 2
+from service.memory.weights.weight_stage import WeightStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +55,6 @@ class ResidentConstants:
         return self.repacking_percent.get(weight_format, self.repacking_percent["any"])
 
 
-@dataclass(frozen=True, slots=True)
-class WeightStage:
-    """The rank of a pipeline stage whose weights are counted."""
-
-    shards: Shards
-    layers: range
-    sequences: int
-    """Requests that may run at once."""
-    turboquant_layers: frozenset[int] = frozenset()
-    """Numbers of the model's layers whose cache is in a TurboQuant type."""
-    encoded_tokens: int = 0
-    """Tokens of one scheduler step, where the stage has encoders."""
-    batch_tokens: int = 0
-    """Tokens of one scheduler step."""
-    compute_capability: tuple[int, int] = (9, 0)
-
-
 def resident_weights(
     architecture: ModelArchitecture,
     constants: ResidentConstants,
@@ -85,8 +67,7 @@ def resident_weights(
         (_second_expansion(architecture, stage.shards, stage.layers), "MLA's absorbed projections"),
         (rotary_bytes(architecture, constants, layout, stage.layers), "rotary tables"),
         (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
-        (deep_feature_bytes(architecture, stage), "buffers for features of an encoder's inner layers"),
-        (stream_bytes(architecture, constants, stage), constants.sources["keeps_streams"]),
+        *batch_buffers(architecture, stage, keeps_streams=constants.keeps_streams),
     )
     resident = total(
         (
@@ -124,30 +105,6 @@ def turboquant_buffers(
         if isinstance(mixer, Attention)
     )
     return stage.sequences * sum(rows) * FLOAT32
-
-
-def deep_feature_bytes(architecture: ModelArchitecture, stage: WeightStage) -> int:
-    """Return the bytes of the buffers through which encoders feed the decoder's first layers.
-
-    Source: vLLM 0.11.0 and 0.33.0, Qwen3VLForConditionalGeneration: deepstack_input_embeds.
-    """
-    features = sum(tower.deep_features for tower in architecture.media.towers)
-    return features * stage.encoded_tokens * architecture.hidden_size * BFLOAT16_BYTES
-
-
-def stream_bytes(architecture: ModelArchitecture, constants: ResidentConstants, stage: WeightStage) -> int:
-    """Return the bytes of the buffer from which a draft of DeepSeek V4 reads the residual streams.
-
-    Source: vLLM 0.21.0 and 0.33.0, DeepseekV4Model: _mtp_hidden_buffer, on the last stage.
-    """
-    mixing = architecture.hyper_connections
-    last = stage.layers.stop == len(architecture.layers)
-    compressed = any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.distinct_layers)
-    if mixing is None or not compressed or not last:
-        return 0
-    if architecture.draft is None and not constants.keeps_streams:
-        return 0
-    return stage.batch_tokens * mixing.copies * architecture.hidden_size * BFLOAT16_BYTES
 
 
 def rotary_bytes(
