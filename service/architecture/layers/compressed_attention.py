@@ -56,6 +56,8 @@ class SharedCompressedAttention(CompressedAttention):
     """The layer owns compressed tokens and their keys, which it and the layers after it read."""
     selected_tokens: int
     """Compressed tokens that a query reads at most; 0 where the layer has only the window."""
+    candidate_blocks: int = 0
+    """Blocks of compressed tokens to which the layer's indexer narrows the choice of those after it."""
 
     @property
     def compresses(self) -> bool:

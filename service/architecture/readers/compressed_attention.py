@@ -114,9 +114,14 @@ def _shared_layers(text: Config) -> tuple[DecoderLayer, ...]:
         )
     experts, lookups = _experts(text, images=True), _lookups(text)
     indexer = _indexer(text)
+    first = text.fields.get("candidate_source_layer_id")
+    blocks = text.count("candidate_topk_blocks", default=0, minimum=0)
     return tuple(
         DecoderLayer(
-            _shared(text, ratio, indexer if index in indexes else None, owns=index in sources),
+            replace(
+                _shared(text, ratio, indexer if index in indexes else None, owns=index in sources),
+                candidate_blocks=blocks if index == first else 0,
+            ),
             experts,
             ngrams=lookups.get(index),
             feed_forward_name=FEED_FORWARD,
