@@ -1,7 +1,7 @@
 """Every class that the newest release registers, against the classes that are read or have a reason.
 
-``registry-0.33.0.json`` holds the names of vLLM 0.33.0, model_executor/models/registry.py, by the list that has
-them, without drafts and without those that stand for any model of the transformers library.
+``registry-0.33.0.json`` holds the names of vLLM 0.33.0, model_executor/models/registry.py, by their lists,
+without drafts and without those that stand for any model of the transformers library.
 """
 
 import json
