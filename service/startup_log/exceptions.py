@@ -205,8 +205,6 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     text = lines[at].text
     if (worker := _IN_WORKER.search(text)) is not None:
         return Raised(at, class_of_words(worker[1]), worker[1], in_prose=False)
-    if " vs" in text and _CHECKED.search(text) is not None:
-        return Raised(at, "", text, in_prose=False)
     for match in _named_classes(text):
         before = text[: match.start()]
         bare = match[3] is None and match[4] is None
@@ -226,6 +224,8 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # What follows the closing mark is the sentence's.
             message = message.partition("`")[0]
         return Raised(at, match[2], message, in_prose=kind)
+    if " vs" in text and _CHECKED.search(text) is not None:
+        return Raised(at, "", text, in_prose=False)
     return None
 
 

@@ -22,11 +22,17 @@ class Part:
     functions: frozenset[str]
     causes: Mapping[str, FailureCause]
     """Causes by the class of the exception; ``*`` stands for all others."""
+    folders: tuple[str, ...] = ()
 
     def holds(self, frame: Frame) -> bool:
-        """Whether a frame is in this part."""
+        """Whether a frame is in this part.
+
+        The folder of an environment can be called as a package is: /vllm/.venv/lib/python3.12/site-packages.
+        """
         path = f"/{frame.path}"
-        if self.files and not any(each in path for each in self.files):
+        installed = f"/{path.rpartition(PACKAGES)[2].lstrip('/')}"
+        placed = any(each in installed for each in self.files) or any(each in path for each in self.folders)
+        if not placed and (self.files or self.folders):
             return False
         return not self.functions or frame.function in self.functions
 
@@ -41,6 +47,8 @@ class FailureOrigin:
     """What an exception of this class means there; ``None`` where it can mean anything."""
 
 
+PACKAGES: Final = "-packages/"
+"""End of the folder that packages are installed in: site-packages, dist-packages."""
 _OF_PYTHON: Final = "Python's own library"
 CHECK: Final = "check"
 """Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
@@ -227,6 +235,7 @@ def _part(table: Mapping[str, Any]) -> Part:
         tuple(table.get("files", ())),
         frozenset(table.get("functions", ())),
         {name: known[cause] for name, cause in causes.items()},
+        tuple(table.get("folders", ())),
     )
 
 

@@ -81,15 +81,15 @@ def _is_of_collect_env(line: LogLine) -> bool:
     return frame is not None and f"/{frame.path}".endswith(f"/{_COLLECT_ENV}")
 
 
-_IGNORED: Final = "Exception ignored in"
-"""Heading of an exception in a destructor, which ends nothing; what went wrong was before it."""
+_IGNORED: Final = ("Exception ignored in", "--- Logging error ---")
+"""Headings of an exception in a destructor or in the writing of a log line, which ends nothing."""
 MOST_IGNORED: Final = 24
 """Lines below the heading in which its exception stands."""
 
 
 def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of those exceptions that Python reports and ignores."""
-    headings = [at for at, line in enumerate(lines) if _IGNORED in line.text]
+    headings = _ignored_headings(lines)
     if not headings:
         return set()
     at, ignored = sorted(raised), set()
@@ -98,6 +98,26 @@ def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[in
         if below < len(at) and at[below] <= heading + MOST_IGNORED:
             ignored.add(at[below])
     return ignored
+
+
+def ignored_calls(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of lines in which calls of ignored exceptions can stand, other tracebacks' not.
+
+    Below the exception that stopped the writing of a log line Python lists the calls that wrote it.
+    """
+    found: set[int] = set()
+    for heading in _ignored_headings(lines):
+        headers = 0
+        for at in range(heading, min(len(lines), heading + MOST_IGNORED)):
+            headers += HEADER in lines[at].text
+            if headers > 1 or (at > heading and lines[at].level):
+                break
+            found.add(at)
+    return found
+
+
+def _ignored_headings(lines: Sequence[LogLine]) -> list[int]:
+    return [at for at, line in enumerate(lines) if any(words in line.text for words in _IGNORED)]
 
 
 def frame_of(line: LogLine) -> Frame | None:
