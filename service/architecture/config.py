@@ -218,11 +218,11 @@ class Config:
             MAX_TEXTS,
         )
 
-    def counts(self, name: str) -> tuple[int, ...]:
+    def counts(self, name: str, *, maximum: int = MAX_DIMENSION) -> tuple[int, ...]:
         """Return a list of non-negative whole numbers; empty when absent."""
         return self._sequence(
             name,
-            lambda values: all(type(value) is int and 0 <= value <= MAX_DIMENSION for value in values),
+            lambda values: all(type(value) is int and 0 <= value <= maximum for value in values),
             "a list of whole numbers",
         )
 
