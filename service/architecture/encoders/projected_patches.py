@@ -250,6 +250,14 @@ def llava_next(config: Config) -> tuple[Tower, ...] | None:
     return (*towers, newline)
 
 
+def fuyu(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Fuyu, which is one matrix for the elements of a patch (vLLM 0.22.1, fuyu.py)."""
+    size = config.integer("patch_size", default=30)
+    elements = config.count("num_channels", default=IMAGE_CHANNELS) * size * size
+    patches = Projection("vision_embed_tokens", elements, (_text_width(config),), Split.COLUMN, bias=True)
+    return (Tower("vision_embed_tokens", 0, (), "", 0, (patches,), 0),)
+
+
 def llava_next_video(config: Config) -> tuple[Tower, ...] | None:
     """Read the tower of LLaVA-NeXT-Video, whose projector every rank has (vLLM 0.22.1 and 0.32.0)."""
     return _llava(config, (), extra=_whole_projector(config))

@@ -122,7 +122,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "FireRedASR2ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", supports_pipeline=False),
     "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
     "FunAudioChatForConditionalGeneration": _QWEN3,
-    "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon"),
+    "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon", towers=projected_patches.fuyu),
     "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
     "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
     "Glm4vForConditionalGeneration": Wrapper(
