@@ -330,6 +330,7 @@ def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
         tying="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         vision=config.section("vision_config") is not None,
         untied=not text.boolean("tie_word_embeddings", default=True),
+        text_tied=text.boolean("tie_word_embeddings"),
         attention_layers=family.attention_layers_specified,
         head_size=text.optional_integer("head_dim", minimum=0) or None,
         num_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
@@ -361,7 +362,7 @@ def _named_dtype(config: Config, text: Config) -> str:
     named = config.text("dtype", "torch_dtype") or text.text("dtype", "torch_dtype")
     named = named.removeprefix("torch.") or "float32"
     if named not in DTYPES:
-        raise InvalidConfig("/dtype", f"{named!r} is not one of {', '.join(sorted(DTYPES))}")
+        raise InvalidConfig("/dtype", f"{quoted(named)} is not one of {', '.join(sorted(DTYPES))}")
     return named
 
 

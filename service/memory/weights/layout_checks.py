@@ -40,6 +40,7 @@ from service.memory.weights.parameters import (
 )
 from service.memory.weights.quantized import refines, runs_on_marlin
 from service.memory.weights.quark_checks import quark_linear
+from service.memory.weights.weight_layout import QuantizedLayout, weight_layout_at
 
 INPUT_BLOCKS: Final = (
     "Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block}."
@@ -63,6 +64,8 @@ SPLIT_OUTPUTS: Final = frozenset(
     | {"per_layer_model_projection"}
 )
 """Modules that every class fuses, or splits by their outputs, as they are counted here."""
+TRANSFORMERS_MXFP4: Final = "Transformers modeling backend does not support MXFP4 quantization yet."
+"""vLLM 0.22.1 to 0.32.0, models/transformers/base.py."""
 PACKED_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ, WeightFormat.PACKED})
 
 
@@ -74,6 +77,9 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
     """
     if architecture.quantization is None or not architecture.quantization.schemes:
         return
+    by_transformers = architecture.class_name in weight_layout_at(release).stages.transformers_classes
+    if by_transformers and architecture.quantization.method == "mxfp4":
+        raise EngineRefusal(Stage.MODEL, TRANSFORMERS_MXFP4, type="NotImplementedError")
     refusal = _refusal(architecture, deployment, release)
     if refusal is not None:
         raise refusal
@@ -135,10 +141,10 @@ def _refusal(
         rules_for(release).packed_experts,
         rules_for(release).auto_round,
         rules_for(release).quark,
-        sizes.layout.padded_marlin_experts,
+        sizes.layout,
         towers,
     )
-    found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
+    seen: set[tuple[object, ...]] = set()
     built = (
         tower_modules_of(architecture, deployment, release)
         if towers
@@ -155,9 +161,14 @@ def _refusal(
         mixed = mixed_shards(sizes, module, loader.rules)
         if mixed is not None:
             return _refuse("ValueError", mixed)
-        if scheme is not None and not _may_be_whole(module, deployment.shards):
-            found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
-    return next(chain.from_iterable(starmap(loader.faults, found.values())), None)
+        kind = (_last(module), scheme, *_sizes(module))
+        if scheme is None or kind in seen or _may_be_whole(module, deployment.shards):
+            continue
+        seen.add(kind)
+        fault = next(loader.faults(module, scheme), None)
+        if fault is not None:
+            return fault
+    return None
 
 
 def _sizes(module: Module) -> tuple[object, ...]:
@@ -190,7 +201,7 @@ class _Loader:
     packed_experts: PackedExpertRules
     auto_round: AutoRoundRules
     quark: QuarkRules
-    padded_marlin_experts: bool
+    layout: QuantizedLayout
     towers: bool = False
     """What is built are encoders."""
 
@@ -227,7 +238,7 @@ class _Loader:
 
     def _packed_experts(self, experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
         rules, on_marlin = self.packed_experts, self._on_marlin(experts, scheme)
-        asymmetric = rules.asymmetric_experts and (self.padded_marlin_experts or on_marlin)
+        asymmetric = rules.asymmetric_experts and (rules.asymmetric_without_marlin or on_marlin)
         yield from packed_experts(experts, scheme, rules, asymmetric=asymmetric)
         if scheme.activation_order and rules.ordered_experts_refusal and not on_marlin:
             yield "ValueError", rules.ordered_experts_refusal
@@ -256,7 +267,7 @@ class _Loader:
                 return
 
     def _on_marlin(self, experts: Experts, scheme: WeightScheme) -> bool:
-        return runs_on_marlin(experts, scheme, padded=self.padded_marlin_experts)
+        return runs_on_marlin(experts, scheme, self.layout)
 
     def _linear(self, linear: Linear, scheme: WeightScheme) -> Iterator[EngineRefusal]:
         blocks = scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK

@@ -36,7 +36,10 @@ HOPPER: Final = 9
 AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
-AS_STORED: Final = AWQ_METHODS | {"auto_gptq", "gptq", "gptq_marlin"}
+NAME_LISTS: Final = AWQ_METHODS | {"fp8", "gpt_oss_mxfp4", "mxfp4"}
+"""Methods that look for names, or parts of them, in their lists: quant_utils.py is_layer_skipped."""
+GPTQ_METHODS: Final = frozenset({"auto_gptq", "gptq", "gptq_marlin"})
+AS_STORED: Final = AWQ_METHODS | GPTQ_METHODS
 """Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
 A list of unquantized modules decides where there is one.
@@ -85,7 +88,8 @@ class ModuleBytes:
             case PlainModule():
                 return module.elements * (module.element_bytes or self.element_bytes)
             case OutputEmbedding():
-                return self._linear(self._head(module))
+                head = self._head(module)
+                return 0 if module.tied and self.scheme_of(head) is None else self._linear(head)
             case Linear():
                 return self._linear(module)
             case Experts():
@@ -125,7 +129,7 @@ class ModuleBytes:
 
     def _experts(self, experts: Experts) -> int:
         base = self._base_scheme()
-        if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
+        if base is not None and not runs_on_marlin(experts, base, self.layout):
             return self._weight_only(experts, base)
         scheme = self._expert_scheme(experts)
         if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
@@ -139,7 +143,7 @@ class ModuleBytes:
         if self._rounds(scheme):
             experts = self._rounded(experts, mxfp4=True, capability=self._kernels(experts, scheme))
         if scheme.format in _ON_MARLIN:
-            if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
+            if not runs_on_marlin(experts, scheme, self.layout):
                 return self._weight_only(experts, scheme)
             if scheme.format is WeightFormat.GPTQ:
                 experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
@@ -148,7 +152,7 @@ class ModuleBytes:
         if (
             scheme.named_order
             and self.layout.repeated_named_orders
-            and runs_on_marlin(experts, scheme, padded=False)
+            and runs_on_marlin(experts, scheme, self.layout)
         ):
             ordered = _with_order(scheme, repeated=True)
         return experts_bytes(experts, ordered, self.element_bytes)
@@ -228,6 +232,9 @@ class ModuleBytes:
         quantization, parts = self.quantization, experts.parts
         if quantization is not None and quantization.method == COMPRESSED_TENSORS:
             parts = parts if self.layout.checkpoint_names else EXPERT_PROJECTIONS
+        if quantization is not None and quantization.method in GPTQ_METHODS:
+            # Source: vLLM 0.19.0 to 0.32.0, get_moe_quant_method: ``dynamic`` has the name of all of them.
+            parts = ()
         return self._declared_scheme() or self._scheme(experts.name, parts)
 
     def lacks_names_of(self, module: Module) -> bool:
@@ -292,6 +299,17 @@ class ModuleBytes:
         return _named(self.spelling, name, parts if self.maps_parts else ())
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
+        """Return the scheme of a module, which is looked for in all groups once."""
+        known = self._schemes
+        if (name, parts) not in known:
+            known[name, parts] = self._found_scheme(name, parts)
+        return known[name, parts]
+
+    @cached_property
+    def _schemes(self) -> dict[tuple[str, tuple[str, ...]], WeightScheme | None]:
+        return {}
+
+    def _found_scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
             return None
@@ -300,16 +318,23 @@ class ModuleBytes:
         if self.spelling.leaves(name):
             return None
         prefixes, names = self._names(name, parts)
-        if any(self._ignored(each, prefixes) for each in names):
+        if any(self._ignored(each, prefixes) for each in self._listed_names(names)):
             return None
         for targets, scheme in self._groups:
             if targets is None or self._is_named(targets, names, prefixes):
                 return scheme if scheme is not None and self._builds(scheme) else None
         return None
 
+    def _listed_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of a module by which a list may leave it unquantized."""
+        fused = len(names) > 1 and not names[0].endswith(".experts")
+        method = "" if self.quantization is None else self.quantization.method
+        return names[1:] if fused and method in NAME_LISTS and not self.layout.fused_names else names
+
     def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
-        if any(targets.has(each, prefixes) for each in names):
-            return True
+        for each in names:
+            if targets.has(each, prefixes):
+                return True
         method = "" if self.quantization is None else self.quantization.method
         by_ends = method in AUTO_ROUND and self.layout.exceptions_by_ends
         return by_ends and targets.end(names[0], prefixes)

@@ -42,6 +42,8 @@ class DecoderLayout:
     """Classes whose routers are quantized unless the checkpoint excludes them."""
     padded_shared_experts: frozenset[str]
     """Classes whose shared experts are padded, so that each rank has whole blocks that share a scale."""
+    split_ngram_projections: bool
+    """The projection of n-gram embeddings (DeepSeek V4.1) is split over the ranks."""
     unmapped_classes: frozenset[str]
     """Classes whose fused projections are not matched by the names of their parts."""
 
@@ -62,6 +64,8 @@ class QuantizedLayout:
     """A linear layer that no group of compressed-tensors is for, and no list leaves, is refused."""
     checkpoint_names: bool
     """Lists of compressed-tensors name the projections of experts as the model's checkpoints do."""
+    fused_names: bool
+    """A list that holds names alone may name a fused module itself, and not only its projections."""
     exceptions_by_ends: bool
     """AutoRound's ``extra_config`` names modules by the last parts of their names too."""
     quantized_output: bool
@@ -78,6 +82,8 @@ class QuantizedLayout:
     """MXFP4 experts of compressed-tensors with activations of eight bits are rounded up for their kernel."""
     padded_marlin_experts: bool
     """Widths of AWQ and GPTQ experts that are no multiple of a kernel's tile are padded after loading."""
+    weighed_marlin_experts: bool
+    """Marlin takes AWQ and GPTQ experts whose scores multiply their inputs."""
     gptq_expert_biases: bool
     """GPTQ experts on Marlin kernels have biases even if the model has none."""
     gptq_zero_points_as_scales: bool
@@ -108,6 +114,8 @@ class StageLayout:
     """The layer between pooling and classifier has the type of the head, not that of the model."""
     tied_when_unset: frozenset[str]
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
+    quantized_tied_outputs: bool
+    """A quantized output that is tied to the embedding keeps its own weights too."""
     keeps_own_output: bool
     """An output layer that the checkpoint brings is kept where it differs from the embedding."""
     transformers_classes: frozenset[str]
