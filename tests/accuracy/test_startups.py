@@ -96,7 +96,7 @@ class Bounds(NamedTuple):
         (Part.SEALED, Bounds(15, 10, 0.5, 1.0, 12)),
         (Part.NEWEST, Bounds(26, 23, 0.5, 2.5, 6)),
         (Part.LATEST, Bounds(27, 25, 0.6, 1.0, 4)),
-        (Part.NIGHT, Bounds(22, 11, 0.5, 3.0, 6)),
+        (Part.NIGHT, Bounds(21, 11, 0.5, 3.0, 6)),
         (Part.MIDNIGHT, Bounds(14, 15, 0.5, 1.0, 4)),
         (Part.DAWN, Bounds(23, 22, 0.5, 1.0, 4)),
         (Part.SEVENTH, Bounds(12, 7, 0.5, 1.0, 4)),
