@@ -199,6 +199,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MiniCPMV": Wrapper(inner_of=_minicpm_v_text),
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniMaxVL01ForConditionalGeneration": Wrapper("MiniMaxText01ForCausalLM", declares_states=False),
     "MiniMaxM3SparseForConditionalGeneration": Wrapper(
         "MiniMaxM3SparseForCausalLM",
         model_type="minimax_m3_text",
