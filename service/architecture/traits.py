@@ -52,6 +52,8 @@ class DeclaredFields:
     """Whether the config says if the output is tied to the embedding."""
     untied: bool = False
     """Whether the text part says that it is not."""
+    text_tied: bool = False
+    """Whether the text part says that it is."""
     vision: bool = False
     """Whether it has a part on images (``vision_config``)."""
     attention_layers: bool = True
