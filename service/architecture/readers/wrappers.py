@@ -201,6 +201,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MiniCPMV": Wrapper(inner_of=_minicpm_v_text),
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniMaxVL01ForConditionalGeneration": Wrapper(
+        "MiniMaxText01ForCausalLM",
+        splits_media_heads=True,
+        declares_states=False,
+        towers=projected_patches.llava_next,
+    ),
     "MiniMaxM3SparseForConditionalGeneration": Wrapper(
         "MiniMaxM3SparseForCausalLM",
         model_type="minimax_m3_text",
