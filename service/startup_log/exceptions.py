@@ -78,6 +78,8 @@ PYTHON_WORDS: Final = (
 """Words of Python's own errors, with the classes of which they are."""
 _OF_WORKER: Final = (*PYTHON_WORDS, ("out of memory", "OutOfMemoryError"))
 """The same, and those of torch that need no class, for messages that a program says raised an error."""
+_MISCOUNTED: Final = " values to unpack (expected "
+"""What Python says where a value has another number of parts than the code unpacks."""
 _HEADER: Final = "Traceback (most recent call last)"
 _KEY: Final = re.compile(r"'[^']{1,200}'|\"[^\"]{1,200}\"|\d{1,12}")
 """A key that a mapping lacks, as the message of a KeyError."""
@@ -182,6 +184,15 @@ def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
         if _ASSERTS.match(lines[below].text):
             return Raised(below, "AssertionError", lines[below].text, in_prose=False)
     return None
+
+
+def placed_as(type_name: str, message: str) -> str:
+    """Return the class by which the place of an exception shows its meaning.
+
+    A value that has more or fewer parts than the code unpacks is no refusal but a fault of the code, as a
+    TypeError is.
+    """
+    return "TypeError" if type_name == "ValueError" and _MISCOUNTED in message else type_name
 
 
 def stated(text: str) -> str:

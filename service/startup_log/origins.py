@@ -194,6 +194,12 @@ def step_of(frames: Sequence[Frame]) -> str:
     return next(named, "")
 
 
+def milestone_of(frames: Sequence[Frame]) -> str:
+    """Return the milestone that a start had reached when it made these calls; empty where they do not say."""
+    called = {frame.function for frame in frames}
+    return next((name for name, functions in _REACHED if not functions.isdisjoint(called)), "")
+
+
 def by_words(type_name: str, message: str) -> FailureCause | None:
     """Return what an exception shows whose place is not known; ``None`` for one that can mean anything."""
     return _said(type_name, message, _WORDS)
@@ -245,6 +251,10 @@ _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
 _STEPS: Final = tuple(map(_part, _ORIGINS["step"]))
+_REACHED: Final = tuple(
+    (name, frozenset(functions)) for name, functions in _ORIGINS["reached"]["functions"].items()
+)
+"""The last milestone before each step of a start, with the functions of the step, the last step first."""
 _WORDS: Final[Sequence[Mapping[str, Any]]] = _ORIGINS["words"]
 _FIRST: Final[Sequence[Mapping[str, Any]]] = [each for each in _WORDS if each.get("first")]
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}

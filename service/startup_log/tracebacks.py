@@ -59,6 +59,8 @@ _COLLECT_ENV: Final = "collect_env.py"
 """The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
 
 
+BELOW_A_SENTENCE: Final = 3
+"""Lines below a sentence in which the exception stands that it announces."""
 _OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
 """An import of the engine that fails in this program fails in all others that are started there."""
 
@@ -66,14 +68,20 @@ _OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
 def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of the exceptions that end a traceback of collect_env: the first below a frame."""
     calls = [at for at, line in enumerate(lines) if _COLLECT_ENV in line.text and _is_of_collect_env(line)]
-    if not calls:
-        return set()
-    at, found = sorted(raised), set()
+    at = sorted(raised)
+    found = {each for each in at if _is_said_of_collect_env(each, lines)}
     for call in calls:
         below = bisect_right(at, call)
         if below < len(at) and at[below] <= call + MOST_LINES and _OF_THE_ENGINE not in lines[at[below]].text:
             found.add(at[below])
     return found
+
+
+def _is_said_of_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether the sentence above an exception without a traceback says that this program ended with it."""
+    above = [line for line in lines[max(0, at - BELOW_A_SENTENCE) : at] if line.text]
+    said = above[-1] if above else None
+    return said is not None and _COLLECT_ENV in said.text and said.level == "" and frame_of(said) is None
 
 
 def _is_of_collect_env(line: LogLine) -> bool:

@@ -125,7 +125,7 @@ class ModuleBytes:
 
     def _experts(self, experts: Experts) -> int:
         base = self._base_scheme()
-        if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
+        if base is not None and not runs_on_marlin(experts, base, self.layout):
             return self._weight_only(experts, base)
         scheme = self._expert_scheme(experts)
         if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
@@ -139,7 +139,7 @@ class ModuleBytes:
         if self._rounds(scheme):
             experts = self._rounded(experts, mxfp4=True, capability=self._kernels(experts, scheme))
         if scheme.format in _ON_MARLIN:
-            if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
+            if not runs_on_marlin(experts, scheme, self.layout):
                 return self._weight_only(experts, scheme)
             if scheme.format is WeightFormat.GPTQ:
                 experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
@@ -148,7 +148,7 @@ class ModuleBytes:
         if (
             scheme.named_order
             and self.layout.repeated_named_orders
-            and runs_on_marlin(experts, scheme, padded=False)
+            and runs_on_marlin(experts, scheme, self.layout)
         ):
             ordered = _with_order(scheme, repeated=True)
         return experts_bytes(experts, ordered, self.element_bytes)
@@ -292,6 +292,17 @@ class ModuleBytes:
         return _named(self.spelling, name, parts if self.maps_parts else ())
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
+        """Return the scheme of a module, which is looked for in all groups once."""
+        known = self._schemes
+        if (name, parts) not in known:
+            known[name, parts] = self._found_scheme(name, parts)
+        return known[name, parts]
+
+    @cached_property
+    def _schemes(self) -> dict[tuple[str, tuple[str, ...]], WeightScheme | None]:
+        return {}
+
+    def _found_scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
             return None
@@ -308,8 +319,9 @@ class ModuleBytes:
         return None
 
     def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
-        if any(targets.has(each, prefixes) for each in names):
-            return True
+        for each in names:
+            if targets.has(each, prefixes):
+                return True
         method = "" if self.quantization is None else self.quantization.method
         by_ends = method in AUTO_ROUND and self.layout.exceptions_by_ends
         return by_ends and targets.end(names[0], prefixes)

@@ -42,6 +42,8 @@ class DecoderLayout:
     """Classes whose routers are quantized unless the checkpoint excludes them."""
     padded_shared_experts: frozenset[str]
     """Classes whose shared experts are padded, so that each rank has whole blocks that share a scale."""
+    split_ngram_projections: bool
+    """The projection of n-gram embeddings (DeepSeek V4.1) is split over the ranks."""
     unmapped_classes: frozenset[str]
     """Classes whose fused projections are not matched by the names of their parts."""
 
@@ -78,6 +80,8 @@ class QuantizedLayout:
     """MXFP4 experts of compressed-tensors with activations of eight bits are rounded up for their kernel."""
     padded_marlin_experts: bool
     """Widths of AWQ and GPTQ experts that are no multiple of a kernel's tile are padded after loading."""
+    weighed_marlin_experts: bool
+    """Marlin takes AWQ and GPTQ experts whose scores multiply their inputs."""
     gptq_expert_biases: bool
     """GPTQ experts on Marlin kernels have biases even if the model has none."""
     gptq_zero_points_as_scales: bool
