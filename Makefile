@@ -11,7 +11,7 @@ ENGINE ?= docker
 IMAGE ?= dryserve
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-probe openapi clients image manifests load sbom audit test-replicas fuzz lock clean speed
+.PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-gpu test-probe openapi clients image manifests load sbom audit test-replicas fuzz lock clean speed
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -82,6 +82,9 @@ test-engine: $(READY)  ## run the probes on a real engine, on the CPU: make test
 
 test-alloc: $(READY)  ## allocate what is planned for several shapes of models, with torch on the CPU
 	$(BIN)/python -m tests.engine.allocation $(ARGS)
+
+test-gpu: $(READY)  ## measure on this machine's GPU all that plans compute: make test-gpu PYTHONS="/opt/vllm/bin/python" ARGS="--out FOLDER"
+	$(BIN)/python -m tests.engine.on_gpu $(PYTHONS) $(ARGS)
 
 test-probe: $(READY)  ## 3,000 jobs under 100 kills of services and workers, on SQLite and PostgreSQL
 	$(BIN)/python -m tests.reliability $(ARGS)
