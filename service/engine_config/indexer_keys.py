@@ -18,15 +18,17 @@ DATA_CENTER_BLACKWELL: Final = 10
 ADA: Final = ComputeCapability(8, 9)
 
 
-def resolve_indexer_dtype(flags: ServeFlags, rules: IndexerRules) -> str:
+def resolve_indexer_dtype(architecture: ModelArchitecture, flags: ServeFlags, rules: IndexerRules) -> str:
     """Return the type of indexers' keys, ``auto`` for the model's own.
 
-    Source: vLLM 0.20.0 to 0.29.0, AttentionConfig.__post_init__: the older key stands for ``mxfp4``.
+    Source: vLLM 0.28.0 and 0.29.0, AttentionConfig.__post_init__: the older key stands for ``mxfp4``; 0.24.0
+    to 0.27.1, DeepseekV4Indexer: use_fp4_indexer_cache alone.
 
     Raises:
         EngineRefusal: the release does not know the older key, or both keys contradict (stage ``config``).
     """
-    given = flags.indexer_kv_dtype or AUTO
+    read = rules.sparse_keys_by_name or not _has_sparse_indexer(architecture)
+    given = (flags.indexer_kv_dtype if read else None) or AUTO
     if flags.use_fp4_indexer_cache is None:
         return given
     if not rules.fp4_alias:
@@ -34,7 +36,7 @@ def resolve_indexer_dtype(flags: ServeFlags, rules: IndexerRules) -> str:
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
     if not flags.use_fp4_indexer_cache:
         return given
-    if rules.fp4_halves_keys and given not in {AUTO, FP4}:
+    if rules.sparse_keys_by_name and given not in {AUTO, FP4}:
         words = (
             f"AttentionConfig: use_fp4_indexer_cache=True conflicts with indexer_kv_dtype={given!r}. Set "
             "only indexer_kv_dtype."
@@ -59,17 +61,22 @@ def check_indexer_dtype(
     mixers = tuple(mixer for _, mixer in architecture.attention_layers)
     if any(isinstance(mixer, Attention) and mixer.block_indexer is not None for mixer in mixers):
         _check_block_keys(dtype, capability, rules, blackwell=blackwell)
-    sparse = (MultiHeadLatentAttention, CompressedAttention)
-    if any(isinstance(mixer, sparse) and mixer.indexer is not None for mixer in mixers):
+    if _has_sparse_indexer(architecture):
         if dtype == FP4 and not blackwell:
             error, words = rules.fp4_refusal
             raise EngineRefusal(Stage.MODEL, words, type=error)
-        if dtype not in FP8 | {FP4} and rules.fp4_halves_keys:
+        if dtype not in FP8 | {FP4} and rules.sparse_keys_by_name:
             words = (
                 f"indexer_kv_dtype={dtype!r} is not supported by the DeepSeek sparse indexer (expected one "
                 "of ('fp8', 'mxfp4'))."
             )
             raise EngineRefusal(Stage.MODEL, words, type="ValueError")
+
+
+def _has_sparse_indexer(architecture: ModelArchitecture) -> bool:
+    sparse = (MultiHeadLatentAttention, CompressedAttention)
+    mixers = (mixer for _, mixer in architecture.attention_layers)
+    return any(isinstance(mixer, sparse) and mixer.indexer is not None for mixer in mixers)
 
 
 def _check_block_keys(

@@ -119,7 +119,7 @@ def configure(
     length = resolve_length(architecture, flags, rules)
     _check_flags(architecture, flags, rules)
     flags = pooling_flags(architecture, flags, rules.pooling, length.tokens)
-    indexer_dtype = indexer_keys.resolve_indexer_dtype(flags, rules.indexers)
+    indexer_dtype = indexer_keys.resolve_indexer_dtype(architecture, flags, rules.indexers)
     drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
     limits = RequestLimits.of(architecture, flags, rules, device.batch, length, drafted)
     max_model_len, batched = limits.max_model_len, limits.max_num_batched_tokens

@@ -19,7 +19,7 @@ from service.startup_log.failure import find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
 from service.startup_log.logged_failure import Failure
-from service.startup_log.origins import meaning_of
+from service.startup_log.origins import meaning_of, milestone_of
 from service.startup_log.phrases import FailureCause
 from service.startup_log.starts import SERVING
 
@@ -108,7 +108,7 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
         return own["remedy"]
     if (form := cause.form_of(failure.message)) is not None:
         return form.remedy
-    reached = SERVING if failure.serving else log.failed_after
+    reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
     flags = {**log.resolved, **log.flags}
     first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)
     return f"{first} {cause.remedy_after(reached)}".strip()

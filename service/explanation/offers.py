@@ -90,10 +90,12 @@ def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
             free, total = log.number("free_gib"), log.number("total_gib")
             why = f"{free:.2f} of {total:.2f} GiB were free; the model must fit into that share"
             yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
-        case "out_of_memory" | "media_fill_memory" if (sizes := _ALLOCATION.search(message)) is not None:
-            yield from _larger_than_device(*(float(each) for each in sizes.groups()))
+        case "media_fill_memory":
+            yield from _larger_than_device(message)
         case "out_of_memory":
+            yield from _larger_than_device(message)
             yield from _weights_of_its_name(log)
+            yield from _format_not_seen(log)
         case "quantization_blocks_do_not_divide" if (cut := _CUT.search(message)) is not None:
             yield from _whole_blocks(log, int(cut[1]), int(cut[2]))
         case "ray_cluster_not_ready" if (ray := log.around.ray) is not None and ray.counted < ray.asked:
@@ -143,8 +145,22 @@ def _whole_blocks(log: StartupLog, part: int, block: int) -> Iterator[str]:
         yield f"--tensor-parallel-size {ranks // times}, if ranks cut this weight: {whole}"
 
 
-def _larger_than_device(asked: float, total: float) -> Iterator[str]:
+def _format_not_seen(log: StartupLog) -> Iterator[str]:
+    """Yield that the engine loads a checkpoint unquantized whose name says otherwise."""
+    name = (log.model or "").rstrip("/").rpartition("/")[2]
+    if log.word("weight_quantization") != "None" or without_formats(name) == name:
+        return
+    yield (
+        f"let the engine see the quantization that the name {name} says: it loads the weights without any. A "
+        "GGUF checkpoint is given as its one .gguf file, with --tokenizer; of another form config.json must "
+        "have quantization_config"
+    )
+
+
+def _larger_than_device(message: str) -> Iterator[str]:
     """Yield what a single allocation shows that no share of the device holds."""
+    sizes = _ALLOCATION.search(message)
+    asked, total = (0.0, 0.0) if sizes is None else map(float, sizes.groups())
     if asked > total:
         yield (
             f"find what makes one allocation {asked:.2f} GiB large on a device of {total:.2f} GiB, such "

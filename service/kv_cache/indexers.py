@@ -25,7 +25,7 @@ INDEXER_KERNEL_BLOCK: Final = 64
 def has_fp4_keys(engine_config: EngineConfig) -> bool:
     """Whether the indexer of compressed attention has room for 4-bit keys alone.
 
-    Source: vLLM 0.24.0 (the room of 8-bit keys, of which half is used) and 0.28.0, DeepseekV4Indexer.
+    Source: vLLM 0.26.0 (the room of 8-bit keys, of which half is used) and 0.27.0, DeepseekV4Indexer.
     """
     return engine_config.indexer_dtype == FP4 and engine_config.rules.indexers.fp4_halves_keys
 

@@ -123,12 +123,13 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     A backslash at the end of a line continues the command. None if the log has no such command.
     """
     command: list[str] = []
-    size, continued, done, marked = 0, False, False, False
+    size, continued, done, marked, quoted = 0, False, False, False, False
     for line in lines:
         started = _COMMAND.search(line.text)
         if started is not None and not _is_run(line.text, started):
             started = None
-        written = line.text.removeprefix("> ")
+        # In a command that is not quoted, `> file` on a line of its own sends the output there.
+        written = line.text.removeprefix("> ") if quoted else line.text
         if started is None and not (continued or (command and _is_more(written) and size < MAX_LINE)):
             done = done or bool(command)
             continue
@@ -136,7 +137,7 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
             continue
         text = written if started is None else line.text[started.end() :]
         if started is not None:
-            command, size, done = [], 0, False
+            command, size, done, quoted = [], 0, False, line.text.startswith("> ")
             marked = line.text[max(0, started.start() - MAX_BEFORE) : started.start()].count("`") % 2 == 1
         if marked and (end := text.find("`")) >= 0:
             # A person marked the command within a sentence, which goes on behind the mark.

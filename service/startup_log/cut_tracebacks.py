@@ -9,7 +9,15 @@ from service.startup_log.known_words import known_words
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import FailureOrigin, cut_part, origin_of, passed_part, step_of
 from service.startup_log.phrases import FailureCause
-from service.startup_log.tracebacks import HEADER, NEAR, Frame, calls_below, frame_of_engine, frames_above
+from service.startup_log.tracebacks import (
+    HEADER,
+    NEAR,
+    Frame,
+    calls_below,
+    frame_of_engine,
+    frames_above,
+    ignored_calls,
+)
 
 CUT: Final = "cut"
 """Stands in a table of causes for an exception that was cut off."""
@@ -22,8 +30,10 @@ MOST_ENDS: Final = 8
 
 
 def last_frame(lines: Sequence[LogLine]) -> int | None:
-    """Return the position of the last frame of the engine; ``None`` without any."""
-    return next((at for at in range(len(lines) - 1, -1, -1) if frame_of_engine(at, lines)), None)
+    """Return the position of the engine's last frame, of no ignored exception; ``None`` without any."""
+    ignored = ignored_calls(lines)
+    places = (at for at in range(len(lines) - 1, -1, -1) if at not in ignored)
+    return next((at for at in places if frame_of_engine(at, lines)), None)
 
 
 def where_cut(last: int, lines: Sequence[LogLine]) -> tuple[FailureOrigin, tuple[Frame, ...]]:

@@ -22,8 +22,14 @@ _LOGGED: Final = re.compile(
     r"^\[?\w{0,40}\]?:? ?(?:[a-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception): "
 )
 """What shows that a text is of a log, and not an answer of a server or a part of a config."""
-_MEMBER: Final = re.compile(rf'\s{{0,40}}\{{?\s{{0,8}}"(?:{"|".join(KEYS)})"\s?:\s?"(.*)$', re.DOTALL)
+_MEMBER: Final = re.compile(rf'\s{{0,40}}\{{?\s{{0,8}}"({"|".join(KEYS)})"\s?:\s?"(.*)$', re.DOTALL)
 """A member on a line of its own, or of JSON that was cut."""
+_SURELY: Final = re.compile(rf'\s{{1,40}}"(?:{"|".join(SURE)})"\s?:\s?"')
+"""A member of a collector alone, on a line of its own in an indented document."""
+OPENINGS: Final = frozenset("[{")
+"""The first line of such a document."""
+LEAST_LINES: Final = 3
+"""Members of a collector in a text that show that it is such a document."""
 _END: Final = re.compile(r'(?<!\\)"(?:\s{0,4},\s{0,4}"\w{1,40}"\s?:[^\\]{0,400}|\s?\}?,?)$')
 _ESCAPED_ENDS: Final = re.compile(
     r"\\n(?:\\u001b|\s{0,8}(?:File \\?\"|\^|\(\w|\[|INFO|ERROR|WARNING|Traceback|During handling|"
@@ -49,12 +55,22 @@ def unescaped(text: str) -> str:
         found = list(islice(_texts(text), MOST))
         if found:
             return "\n".join(each.rstrip("\n") for each in found)
-    if "\\" not in text:
-        return text
-    member = _MEMBER.match(text)
-    if member is not None and _LOGGED.search(said := _plain(_END.sub("", member[1]))):
-        return said.rstrip("\n")
-    return _plain(text) if _ESCAPED_ENDS.search(text) else text
+    if '"' in text and (member := _MEMBER.match(text)) is not None:
+        said = _plain(_END.sub("", member[2]))
+        if member[1] in SURE or _LOGGED.search(said):
+            return said.rstrip("\n")
+    return _plain(text) if "\\" in text and _ESCAPED_ENDS.search(text) else text
+
+
+def without_metadata(lines: list[str]) -> list[str]:
+    """Return the lines of an indented JSON document of a collector, those without a line of the log emptied.
+
+    Any other text comes back as it is; the numbers of the lines stay.
+    """
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first not in OPENINGS or sum(_SURELY.match(line) is not None for line in lines) < LEAST_LINES:
+        return lines
+    return [line if _MEMBER.match(line) is not None else "" for line in lines]
 
 
 def _texts(text: str) -> Iterator[str]:

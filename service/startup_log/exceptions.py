@@ -78,6 +78,8 @@ PYTHON_WORDS: Final = (
 """Words of Python's own errors, with the classes of which they are."""
 _OF_WORKER: Final = (*PYTHON_WORDS, ("out of memory", "OutOfMemoryError"))
 """The same, and those of torch that need no class, for messages that a program says raised an error."""
+_MISCOUNTED: Final = " values to unpack (expected "
+"""What Python says where a value has another number of parts than the code unpacks."""
 _HEADER: Final = "Traceback (most recent call last)"
 _KEY: Final = re.compile(r"'[^']{1,200}'|\"[^\"]{1,200}\"|\d{1,12}")
 """A key that a mapping lacks, as the message of a KeyError."""
@@ -184,6 +186,15 @@ def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
     return None
 
 
+def placed_as(type_name: str, message: str) -> str:
+    """Return the class by which the place of an exception shows its meaning.
+
+    A value that has more or fewer parts than the code unpacks is no refusal but a fault of the code, as a
+    TypeError is.
+    """
+    return "TypeError" if type_name == "ValueError" and _MISCOUNTED in message else type_name
+
+
 def stated(text: str) -> str:
     """Return the message in the source of a statement that raises an exception; any other text as it is."""
     found = _RAISES.search(text)
@@ -205,8 +216,6 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     text = lines[at].text
     if (worker := _IN_WORKER.search(text)) is not None:
         return Raised(at, class_of_words(worker[1]), worker[1], in_prose=False)
-    if " vs" in text and _CHECKED.search(text) is not None:
-        return Raised(at, "", text, in_prose=False)
     for match in _named_classes(text):
         before = text[: match.start()]
         bare = match[3] is None and match[4] is None
@@ -226,6 +235,8 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # What follows the closing mark is the sentence's.
             message = message.partition("`")[0]
         return Raised(at, match[2], message, in_prose=kind)
+    if " vs" in text and _CHECKED.search(text) is not None:
+        return Raised(at, "", text, in_prose=False)
     return None
 
 

@@ -29,6 +29,7 @@ from service.startup_log.said_failures import (
     with_title,
 )
 from service.startup_log.tracebacks import ignored_by_python, is_source, of_collect_env
+from service.startup_log.which_traceback import below_heading, first_raised, without_contradicted
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
@@ -62,6 +63,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     known = [each for each in known if each.at not in other]
+    known = without_contradicted(known, raised, lines)
     requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
     other |= _of_requests(raised, lines)
@@ -76,12 +78,14 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
     first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
     if first is not None:
+        first = below_heading(first, certain, raised, lines)
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
         return _of_root(first, strong, raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        return _after_yielding(with_cut_calls(of_exception(last_of_chain(own, lines), lines), lines), lines)
+        root = first_raised(last_of_chain(own, lines), own, lines)
+        return _after_yielding(with_cut_calls(of_exception(root, lines), lines), lines)
     if weak:
         of_parts = (
             _of_part(cause, weak, raised, lines)

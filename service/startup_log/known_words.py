@@ -11,6 +11,7 @@ from service.startup_log.device_errors import device_error
 from service.startup_log.exceptions import FRAME, QUIET
 from service.startup_log.exit_codes import cause_of_exit
 from service.startup_log.lines import LogLine
+from service.startup_log.missing_modules import cause_of_module
 from service.startup_log.phrases import CAUSES, DEATHS, FailureCause
 from service.startup_log.templates import SentenceIndex, without_backticks
 from service.startup_log.tracebacks import is_source
@@ -27,6 +28,10 @@ GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supp
 """Causes that say less than one error of a device in the same line."""
 _SIGNALS: Final = re.compile(r"(?i)exit|died|dying|dies|signal|returncode|killed|dead|status|code")
 _OF_DEVICE: Final = re.compile("[Cc]uda|CUDA|HIP|hipError")
+ESCAPED: Final = "\\'"
+"""A quote inside of a quoted text."""
+MISSING: Final = "No module named"
+"""What Python says of a module that it does not find."""
 MOST_WRAPPED: Final = 1 << 18
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 
@@ -48,12 +53,12 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
     found: dict[int, KnownWords] = {}
     values_of: _ValuesOf = {}
     texts = [line.text for line in lines]
-    # Who writes a message down often marks other words of it than the engine does.
-    unmarked = [without_backticks(text) if "`" in text else "" for text in texts]
+    # Who writes a message down often marks other words of it than the engine does, or escapes its quotes.
+    unmarked = [_unmarked(text) for text in texts]
     silent = set() if quiet else {at for at, line in enumerate(lines) if line.level in QUIET}
     for at, which, text in chain(_said(texts), _said(unmarked)):
         cause, template = _SENTENCES[which]
-        before = found.get(at)
+        before = _unless_weaker(found.get(at), cause)
         if before is not None and (before.cause is not cause or not template.kinds):
             continue
         if before is None and (at in silent or _is_denied(cause, lines[at].text, text)):
@@ -70,6 +75,19 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
         if line.text in _WHOLE and at not in found:
             found[at] = KnownWords(at, _WHOLE[line.text], {})
     yield from (found[at] for at in sorted(found))
+
+
+def _unless_weaker(before: KnownWords | None, cause: FailureCause) -> KnownWords | None:
+    """Return the known words of a line, unless they follow from another failure and a cause is definite."""
+    definite = not (cause.weak or cause.raised or cause.of_request or cause.name in GENERAL)
+    return None if before is not None and before.cause.weak and definite else before
+
+
+def _unmarked(text: str) -> str:
+    """Return a text without marks of code and escapes of quotes; empty for one that has none."""
+    if "`" not in text and ESCAPED not in text:
+        return ""
+    return without_backticks(text).replace(ESCAPED, "'")
 
 
 _ValuesOf = dict[tuple[int, str], Sequence[Mapping[str, float | str]]]
@@ -93,10 +111,11 @@ def _is_denied(cause: FailureCause, *texts: str) -> bool:
 
 
 def _by_form(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
-    """Yield which text holds an error of a device or the end of a process by a signal, with its cause."""
+    """Yield which text holds an error of a device, the end of a process by a signal, or a missing module."""
     for at, text in enumerate(texts):
         name = device_error(text) if _OF_DEVICE.search(text) else None
         name = name or (cause_of_exit(text) if _SIGNALS.search(text) else None)
+        name = name or (cause_of_module(text) if MISSING in text else None)
         if name is not None:
             yield at, _BY_NAME[name]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
-from service.startup_log.escaped_lines import unescaped
+from service.startup_log.escaped_lines import unescaped, without_metadata
 from service.startup_log.long_logs import CondensedLog, LogCondenser
 
 MAX_CHARACTERS: Final = 1 << 20
@@ -38,6 +38,10 @@ _HEADINGS: Final = ("# ", "## ", "### ", "#### ")
 """Beginnings of a person's headings in Markdown; a level in one of them is not that of a log line."""
 _WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: |\[W[0-9 ][^\]]{0,60}\.cpp:[0-9]{1,6}\]")
 """A warning of Python or of torch, which has no level: ``[W socket.cpp:601]``."""
+_HEADS_WARNING: Final = re.compile(r"\.py:\d{1,6}: [A-Za-z]{0,40}Warning: .{1,400}:$")
+"""A warning of Python whose message goes on below: the import that failed, the package that is absent."""
+_OF_WARNING: Final = re.compile(r"(?!Traceback )[^\W_A-Z]")
+"""The line below it: the rest of a sentence, and no traceback and no exception."""
 MAX_PREFIX: Final = 120
 """Characters at the beginning of a line in which its level is looked for."""
 _TIME: Final = re.compile(r" {1,4}(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?!\d)")
@@ -91,6 +95,8 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     numbered = _numbered(log.removesuffix("\n")) if isinstance(log, str) else log.numbered
     if len(numbered) > MAX_LINES:
         numbered = (*numbered[: MAX_LINES // 2], *numbered[-MAX_LINES // 2 :])
+    texts = without_metadata([text for _, text in numbered])
+    numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
     drawn = (
         (number, piece)
@@ -104,12 +110,19 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
 def _read(numbered: Iterable[tuple[int, str]]) -> Iterator[LogLine]:
     """Yield the lines, cleaned; those that ranks and progress bars repeat are cleaned once."""
     known: dict[str, LogLine] = {}
+    warns = False
     for number, text in numbered:
         line = known.get(text)
         if line is None:
             line = known[text] = _line(number, text)
         same = line.number == number
-        yield line if same else LogLine(number, line.text, line.origin, line.level, line.time)
+        goes_on = warns and not line.level and _OF_WARNING.match(line.text) is not None
+        level = "WARNING" if goes_on else line.level
+        warns = _HEADS_WARNING.search(line.text) is not None
+        if same and not goes_on:
+            yield line
+        else:
+            yield LogLine(number, line.text, line.origin, level, line.time)
 
 
 def _numbered(log: str) -> Sequence[tuple[int, str]]:

@@ -332,8 +332,8 @@ def _readings(lines: Sequence[LogLine]) -> Iterator[LogReading]:
 
 
 def _plain(value: float | str) -> float | str:
-    """Return a value without the enumeration that some releases print before it."""
-    return value.removeprefix("AttentionBackendEnum.") if isinstance(value, str) else value
+    """Return a value without the enumeration that some releases print before it, or a mark behind it."""
+    return value.removeprefix("AttentionBackendEnum.").rstrip("`") if isinstance(value, str) else value
 
 
 def _matches(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, Template]]:

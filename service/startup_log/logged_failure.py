@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.startup_log.engine_errors import ENGINE, engine_error
-from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class, stated
+from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class, placed_as, stated
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, likely_origin, origin_of
@@ -126,7 +126,7 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     message = _message(root, lines)
     frames, source = frames_above(root.at, lines) or frames_of_handler(root.at, lines), ""
     hidden = hidden_class(root.type, message)
-    origin = likely_origin(hidden or root.type, message, frames)
+    origin = likely_origin(hidden or placed_as(root.type, message), message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
         raised_at = origin_of(root.type, (error.frame, *frames))

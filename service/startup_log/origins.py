@@ -22,11 +22,17 @@ class Part:
     functions: frozenset[str]
     causes: Mapping[str, FailureCause]
     """Causes by the class of the exception; ``*`` stands for all others."""
+    folders: tuple[str, ...] = ()
 
     def holds(self, frame: Frame) -> bool:
-        """Whether a frame is in this part."""
+        """Whether a frame is in this part.
+
+        The folder of an environment can be called as a package is: /vllm/.venv/lib/python3.12/site-packages.
+        """
         path = f"/{frame.path}"
-        if self.files and not any(each in path for each in self.files):
+        installed = f"/{path.rpartition(PACKAGES)[2].lstrip('/')}"
+        placed = any(each in installed for each in self.files) or any(each in path for each in self.folders)
+        if not placed and (self.files or self.folders):
             return False
         return not self.functions or frame.function in self.functions
 
@@ -41,6 +47,8 @@ class FailureOrigin:
     """What an exception of this class means there; ``None`` where it can mean anything."""
 
 
+PACKAGES: Final = "-packages/"
+"""End of the folder that packages are installed in: site-packages, dist-packages."""
 _OF_PYTHON: Final = "Python's own library"
 CHECK: Final = "check"
 """Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
@@ -186,6 +194,12 @@ def step_of(frames: Sequence[Frame]) -> str:
     return next(named, "")
 
 
+def milestone_of(frames: Sequence[Frame]) -> str:
+    """Return the milestone that a start had reached when it made these calls; empty where they do not say."""
+    called = {frame.function for frame in frames}
+    return next((name for name, functions in _REACHED if not functions.isdisjoint(called)), "")
+
+
 def by_words(type_name: str, message: str) -> FailureCause | None:
     """Return what an exception shows whose place is not known; ``None`` for one that can mean anything."""
     return _said(type_name, message, _WORDS)
@@ -227,6 +241,7 @@ def _part(table: Mapping[str, Any]) -> Part:
         tuple(table.get("files", ())),
         frozenset(table.get("functions", ())),
         {name: known[cause] for name, cause in causes.items()},
+        tuple(table.get("folders", ())),
     )
 
 
@@ -236,6 +251,10 @@ _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
 _STEPS: Final = tuple(map(_part, _ORIGINS["step"]))
+_REACHED: Final = tuple(
+    (name, frozenset(functions)) for name, functions in _ORIGINS["reached"]["functions"].items()
+)
+"""The last milestone before each step of a start, with the functions of the step, the last step first."""
 _WORDS: Final[Sequence[Mapping[str, Any]]] = _ORIGINS["words"]
 _FIRST: Final[Sequence[Mapping[str, Any]]] = [each for each in _WORDS if each.get("first")]
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}

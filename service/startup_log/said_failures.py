@@ -110,6 +110,9 @@ def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
         return _with_calls(words, left)
     if words.paraphrased and (beside := _program_s_own(words, left, lines)) is not None:
         return beside
+    if left.type and left.cause is not None:
+        # The source below the last call raises an exception by its class.
+        return left
     if words.cause is None:
         only_ended = left.cause is None or left.cause.name in ENDED
         return words if only_ended and is_wrapper(left.message) and _quotes_error(words.message) else left

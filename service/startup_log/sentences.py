@@ -57,6 +57,10 @@ _ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uf
 _CLAUSES: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f\uff0c])")
 """Ends of sentences, and of clauses in Chinese, which say one thing each."""
 _HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
+_REPORTED: Final = re.compile(
+    r"^#{2,4} (?:\S{1,3} )?(?:Describe the bug|Your current environment|Bug description)"
+)
+"""A heading of the forms in which projects ask for reports."""
 _WORD: Final = re.compile(
     r"\d{1,3}(?:,\d{3})+|[a-z0-9'.+%]+|!{3,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
 )
@@ -65,9 +69,10 @@ _OF_LANGUAGE: Final = 0.4
 """Share that are words of a language; the others can be names, marked code and abbreviations."""
 _TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
 _REASON: Final = re.compile(
-    r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) "
+    r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) |"
+    r" (?:if|when|whenever) .{1,200} (?:crash|crashes|dies) "
 )
-"""What shows that a sentence says why something failed."""
+"""What shows that a sentence says why, or in which case, something failed."""
 _NAMED_MODEL: Final = re.compile(
     r"(?<![\w./-])(?:[\w.-]{1,60}/)?(?=[\w.-]{0,80}\d[bB](?![a-zA-Z]))[A-Za-z][\w.]{0,40}(?:-[\w.]{1,40}){1,12}"
 )
@@ -151,12 +156,14 @@ def without_formats(text: str) -> str:
 def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
     """Return the sentences of a text, at most ``MOST``; the first is the title where a person wrote it.
 
-    Around the log of a start only a person writes a title; without one, sentences are those of a script.
+    Around the log of a start only a person writes a title, or the headings of a report; without these,
+    sentences are those of a script.
     """
     found: list[Sentence] = []
     of_start = _is_log(lines)
+    reported = any(_REPORTED.match(line.text) for line in lines[:MOST_LINES])
     for line, text, heads in islice(_said(lines[:MOST_LINES]), MOST_PARAGRAPHS):
-        if of_start and not heads and not found:
+        if of_start and not (heads or found or reported):
             return ()
         tags = _TAGS.match(text) if heads else None
         kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))

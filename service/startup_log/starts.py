@@ -12,6 +12,7 @@ from service.startup_log.known_words import shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
+from service.startup_log.said_failures import FAULT, with_reason
 from service.startup_log.served import had_started
 from service.startup_log.templates import lines_containing
 from service.startup_log.tracebacks import HEADER, frame_of
@@ -207,6 +208,9 @@ def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failu
         return None
     at = served + found[0][0]
     failure = find_failure(lines[max(served, at - BEFORE_A_DEATH) :])
+    if failure is not None and failure.cause is not None and failure.cause.name == FAULT:
+        # A person says above the log in which case it happens.
+        failure = with_reason(failure, lines)
     if failure is None or (failure.cause is None and failure.follows):
         line = lines[at] if failure is None else next(each for each in lines if each.number == failure.line)
         type_name = class_in(_DIED.type, line.text)

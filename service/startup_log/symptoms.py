@@ -19,7 +19,7 @@ HANG: Final = "worker_hangs"
 LEAST_WORDS: Final = 3
 """Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
-    r" (?:no|never|not|nothing|without|zero|avoid|prevent)(?: an?| any| single| obvious| clear)? "
+    r" (?:no|never|no longer|not|nothing|without|zero|avoid|prevent)(?: an?| any| single| obvious| clear)? "
     r"(?:oom|ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
     r"(?:dependency )?conflicts?) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"

@@ -59,6 +59,8 @@ _COLLECT_ENV: Final = "collect_env.py"
 """The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
 
 
+BELOW_A_SENTENCE: Final = 3
+"""Lines below a sentence in which the exception stands that it announces."""
 _OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
 """An import of the engine that fails in this program fails in all others that are started there."""
 
@@ -66,9 +68,8 @@ _OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
 def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of the exceptions that end a traceback of collect_env: the first below a frame."""
     calls = [at for at, line in enumerate(lines) if _COLLECT_ENV in line.text and _is_of_collect_env(line)]
-    if not calls:
-        return set()
-    at, found = sorted(raised), set()
+    at = sorted(raised)
+    found = {each for each in at if _is_said_of_collect_env(each, lines)}
     for call in calls:
         below = bisect_right(at, call)
         if below < len(at) and at[below] <= call + MOST_LINES and _OF_THE_ENGINE not in lines[at[below]].text:
@@ -76,20 +77,27 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     return found
 
 
+def _is_said_of_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether the sentence above an exception without a traceback says that this program ended with it."""
+    above = [line for line in lines[max(0, at - BELOW_A_SENTENCE) : at] if line.text]
+    said = above[-1] if above else None
+    return said is not None and _COLLECT_ENV in said.text and said.level == "" and frame_of(said) is None
+
+
 def _is_of_collect_env(line: LogLine) -> bool:
     frame = frame_of(line)
     return frame is not None and f"/{frame.path}".endswith(f"/{_COLLECT_ENV}")
 
 
-_IGNORED: Final = "Exception ignored in"
-"""Heading of an exception in a destructor, which ends nothing; what went wrong was before it."""
+_IGNORED: Final = ("Exception ignored in", "--- Logging error ---")
+"""Headings of an exception in a destructor or in the writing of a log line, which ends nothing."""
 MOST_IGNORED: Final = 24
 """Lines below the heading in which its exception stands."""
 
 
 def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of those exceptions that Python reports and ignores."""
-    headings = [at for at, line in enumerate(lines) if _IGNORED in line.text]
+    headings = _ignored_headings(lines)
     if not headings:
         return set()
     at, ignored = sorted(raised), set()
@@ -98,6 +106,26 @@ def ignored_by_python(raised: Iterable[int], lines: Sequence[LogLine]) -> set[in
         if below < len(at) and at[below] <= heading + MOST_IGNORED:
             ignored.add(at[below])
     return ignored
+
+
+def ignored_calls(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of lines in which calls of ignored exceptions can stand, other tracebacks' not.
+
+    Below the exception that stopped the writing of a log line Python lists the calls that wrote it.
+    """
+    found: set[int] = set()
+    for heading in _ignored_headings(lines):
+        headers = 0
+        for at in range(heading, min(len(lines), heading + MOST_IGNORED)):
+            headers += HEADER in lines[at].text
+            if headers > 1 or (at > heading and lines[at].level):
+                break
+            found.add(at)
+    return found
+
+
+def _ignored_headings(lines: Sequence[LogLine]) -> list[int]:
+    return [at for at, line in enumerate(lines) if any(words in line.text for words in _IGNORED)]
 
 
 def frame_of(line: LogLine) -> Frame | None:

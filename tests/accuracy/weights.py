@@ -136,7 +136,7 @@ def _of_experts(
         if isinstance(module, Experts):
             prefixes, name, _ = sizes.shards_of(Linear(module.name, 0, ()))
             # Experts that Marlin does not take have the scheme of all, whatever ``dynamic`` says of them.
-            on_marlin = runs_on_marlin(module, last.scheme, padded=sizes.layout.padded_marlin_experts)
+            on_marlin = runs_on_marlin(module, last.scheme, sizes.layout)
             scheme = sizes.scheme_of(module) if on_marlin else last.scheme
             found.setdefault(scheme, []).append(prefixes[0] + name)
     return tuple(SchemeGroup(scheme, Names.of(names)) for scheme, names in found.items())

@@ -54,6 +54,7 @@ def test_the_second_runner_takes_over_as_the_releases_say(release: str, model: s
             {"mamba_cache_mode": "align", "enable_prefix_caching": True},
             "Model Runner V2 does not yet support: hybrid/mamba models with align cache mode",
         ),
+        ("0.25.0", "Qwen/Qwen3.5-27B", {"mamba_cache_mode": "align", "enable_prefix_caching": True}, None),
         ("0.27.1", "Qwen/Qwen3.5-27B", {"mamba_cache_mode": "align", "enable_prefix_caching": True}, None),
         ("0.20.2", "Qwen/Qwen3-8B", {}, None),
     ],
@@ -61,7 +62,7 @@ def test_the_second_runner_takes_over_as_the_releases_say(release: str, model: s
 def test_what_the_second_runner_lacks_is_refused_where_it_is_asked_for(
     release: str, model: str, flags: dict[str, object], words: str | None
 ) -> None:
-    """VllmConfig._validate_v2_model_runner of vLLM 0.20.0, 0.24.0 and 0.27.0."""
+    """VllmConfig._validate_v2_model_runner of vLLM 0.20.0, 0.24.0 and 0.25.0."""
     asked = ServeFlags(environment=(("VLLM_USE_V2_MODEL_RUNNER", "1"),), **flags)  # type: ignore[arg-type]
     given = (bundled(model), asked, rules_for(find_release(release)), find_gpu("h200-sxm-141gb"))
     if words is None:

@@ -204,6 +204,15 @@ def test_offloaded_blocks_are_the_hosts_memory() -> None:
     assert named.host.blocks.bytes == newest.host.total.bytes == 40 * 1024 * MIB
 
 
+@pytest.mark.parametrize(("release", "gib"), [("0.22.1", 20), ("0.23.0", 0)])
+def test_lmcache_takes_its_size_from_its_server_since_0_23(release: str, gib: int) -> None:
+    """LMCacheMPConnector: the blocks are the memory of a process of its own."""
+    found = planned(LLAMA, release, kv_offloading_size=20.0, kv_offloading_backend="lmcache").memory
+
+    assert found is not None
+    assert found.host.blocks.bytes == gib * 1024 * MIB
+
+
 def test_a_backend_without_a_size_is_refused_until_0_14() -> None:
     refused = planned(LLAMA, "0.13.0", kv_offloading_backend="native")
 

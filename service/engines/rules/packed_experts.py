@@ -11,6 +11,8 @@ class PackedExpertRules:
     """What it says of experts in the order of activations that Marlin does not take; empty: none."""
     asymmetric_experts: bool
     """Whether experts of packed integers may have zero points."""
+    asymmetric_without_marlin: bool
+    """Whether they may have them where Marlin does not take the experts."""
     byte_experts_in_rows: bool
     """Whether experts of integers of eight bits must have a ``group_size`` of -1 (compressed-tensors)."""
     unsized_experts_refusal: str

@@ -40,6 +40,7 @@ from service.memory.weights.parameters import (
 )
 from service.memory.weights.quantized import refines, runs_on_marlin
 from service.memory.weights.quark_checks import quark_linear
+from service.memory.weights.weight_layout import QuantizedLayout
 
 INPUT_BLOCKS: Final = (
     "Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block}."
@@ -135,7 +136,7 @@ def _refusal(
         rules_for(release).packed_experts,
         rules_for(release).auto_round,
         rules_for(release).quark,
-        sizes.layout.padded_marlin_experts,
+        sizes.layout,
         towers,
     )
     found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
@@ -190,7 +191,7 @@ class _Loader:
     packed_experts: PackedExpertRules
     auto_round: AutoRoundRules
     quark: QuarkRules
-    padded_marlin_experts: bool
+    layout: QuantizedLayout
     towers: bool = False
     """What is built are encoders."""
 
@@ -227,7 +228,7 @@ class _Loader:
 
     def _packed_experts(self, experts: Experts, scheme: WeightScheme) -> Iterator[tuple[str, str]]:
         rules, on_marlin = self.packed_experts, self._on_marlin(experts, scheme)
-        asymmetric = rules.asymmetric_experts and (self.padded_marlin_experts or on_marlin)
+        asymmetric = rules.asymmetric_experts and (rules.asymmetric_without_marlin or on_marlin)
         yield from packed_experts(experts, scheme, rules, asymmetric=asymmetric)
         if scheme.activation_order and rules.ordered_experts_refusal and not on_marlin:
             yield "ValueError", rules.ordered_experts_refusal
@@ -256,7 +257,7 @@ class _Loader:
                 return
 
     def _on_marlin(self, experts: Experts, scheme: WeightScheme) -> bool:
-        return runs_on_marlin(experts, scheme, padded=self.padded_marlin_experts)
+        return runs_on_marlin(experts, scheme, self.layout)
 
     def _linear(self, linear: Linear, scheme: WeightScheme) -> Iterator[EngineRefusal]:
         blocks = scheme.format is WeightFormat.FP8 and scheme.granularity is Granularity.BLOCK

@@ -125,7 +125,7 @@ class ModuleBytes:
 
     def _experts(self, experts: Experts) -> int:
         base = self._base_scheme()
-        if base is not None and not runs_on_marlin(experts, base, padded=self.layout.padded_marlin_experts):
+        if base is not None and not runs_on_marlin(experts, base, self.layout):
             return self._weight_only(experts, base)
         scheme = self._expert_scheme(experts)
         if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
@@ -139,7 +139,7 @@ class ModuleBytes:
         if self._rounds(scheme):
             experts = self._rounded(experts, mxfp4=True, capability=self._kernels(experts, scheme))
         if scheme.format in _ON_MARLIN:
-            if not runs_on_marlin(experts, scheme, padded=self.layout.padded_marlin_experts):
+            if not runs_on_marlin(experts, scheme, self.layout):
                 return self._weight_only(experts, scheme)
             if scheme.format is WeightFormat.GPTQ:
                 experts = replace(experts, bias=experts.bias or self.layout.gptq_expert_biases)
@@ -148,7 +148,7 @@ class ModuleBytes:
         if (
             scheme.named_order
             and self.layout.repeated_named_orders
-            and runs_on_marlin(experts, scheme, padded=False)
+            and runs_on_marlin(experts, scheme, self.layout)
         ):
             ordered = _with_order(scheme, repeated=True)
         return experts_bytes(experts, ordered, self.element_bytes)

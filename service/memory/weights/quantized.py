@@ -6,6 +6,7 @@ from typing import Final, assert_never
 
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
 from service.memory.weights.modules import Experts, Linear
+from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import ceil_div
 
 FLOAT32: Final = 4
@@ -232,19 +233,19 @@ MARLIN_WIDTH: Final = 64
 LEAST_GROUP: Final = 32
 
 
-def runs_on_marlin(experts: Experts, scheme: WeightScheme, *, padded: bool) -> bool:
+def runs_on_marlin(experts: Experts, scheme: WeightScheme, layout: QuantizedLayout) -> bool:
     """Return whether Marlin's kernels take experts of AWQ or GPTQ.
 
-    ``padded``: the release pads widths that are no multiple of the kernels' tiles, and lets scores multiply
-    inputs.
+    Widths in the order of activations are never padded.
 
-    Source: vLLM 0.19.0 and 0.24.0, utils/marlin_utils.py check_moe_marlin_supports_layer; 0.27.1 to 0.32.0,
+    Source: vLLM 0.19.0 to 0.26.0, utils/marlin_utils.py check_moe_marlin_supports_layer; 0.27.0 to 0.32.0,
     check_moe_marlin_supports_config; 0.19.0, GPTQMarlinConfig.is_gptq_marlin_compatible: TYPE_MAP.
     """
+    padded = layout.padded_marlin_experts and not scheme.activation_order
     unit = (scheme.group_size or 1) if padded else max(MARLIN_WIDTH, scheme.group_size or 0)
     divides = experts.hidden_size % MARLIN_HIDDEN == 0 and experts.intermediate_size % unit == 0
     plain = scheme.format is WeightFormat.GPTQ and not (scheme.symmetric and scheme.bits in MARLIN_GPTQ_BITS)
-    weighed = experts.weighs_inputs and not padded
+    weighed = experts.weighs_inputs and not layout.weighed_marlin_experts
     return divides and scheme.group_size in MARLIN_EXPERT_GROUPS and not (plain or weighed)
 
 

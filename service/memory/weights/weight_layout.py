@@ -78,6 +78,8 @@ class QuantizedLayout:
     """MXFP4 experts of compressed-tensors with activations of eight bits are rounded up for their kernel."""
     padded_marlin_experts: bool
     """Widths of AWQ and GPTQ experts that are no multiple of a kernel's tile are padded after loading."""
+    weighed_marlin_experts: bool
+    """Marlin takes AWQ and GPTQ experts whose scores multiply their inputs."""
     gptq_expert_biases: bool
     """GPTQ experts on Marlin kernels have biases even if the model has none."""
     gptq_zero_points_as_scales: bool

@@ -1,0 +1,77 @@
+"""Says which of several tracebacks, and messages above them, shows the root of a failure."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from service.startup_log.exceptions import MOST_CHAINED, Raised
+from service.startup_log.known_words import KnownWords
+from service.startup_log.lines import LogLine
+from service.startup_log.said_failures import BEFORE_THE_ENGINE
+from service.startup_log.tracebacks import HEADER, MOST_LINES, Frame, frames_above
+
+EXECUTORS: Final = ("/vllm/v1/executor/", "/vllm/executor/")
+"""Files of the executor, which raises again what a worker raised."""
+ENGINE: Final = ("/vllm/", "/vllm_")
+"""Parts of the paths of an installed engine."""
+OF_BUILDS: Final = ("/setup.py", "/pip-", "/build/")
+"""Parts of the paths of what runs while a package is built."""
+
+
+def first_raised(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
+    """Return an exception where a worker raised it, if the calls above it only raise it again."""
+    if not _is_raised_again(root, lines):
+        return root
+    same = (each for each in others if (each.type, each.message) == (root.type, root.message))
+    beside = (each for each in islice(same, MOST_CHAINED) if each.at != root.at)
+    return next((each for each in beside if _is_in_worker(each, lines)), root)
+
+
+def _is_raised_again(raised: Raised, lines: Sequence[LogLine]) -> bool:
+    frames = frames_above(raised.at, lines)
+    return bool(frames) and _is_of_executor(frames[0])
+
+
+def _is_in_worker(raised: Raised, lines: Sequence[LogLine]) -> bool:
+    frames = frames_above(raised.at, lines)
+    return bool(frames) and not _is_of_executor(frames[0])
+
+
+def _is_of_executor(frame: Frame) -> bool:
+    return any(each in f"/{frame.path}" for each in EXECUTORS)
+
+
+def without_contradicted(
+    known: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> list[KnownWords]:
+    """Return known words without those of an installation that failed, where the engine's code ran below."""
+    if all(each.cause.name not in BEFORE_THE_ENGINE for each in known):
+        return list(known)
+    last = islice(sorted(raised, reverse=True), MOST_CHAINED)
+    ran = next((at for at in last if any(map(_is_of_engine, frames_above(at, lines)))), -1)
+    return [each for each in known if each.at > ran or each.cause.name not in BEFORE_THE_ENGINE]
+
+
+def _is_of_engine(frame: Frame) -> bool:
+    path = f"/{frame.path}"
+    return any(each in path for each in ENGINE) and not any(each in path for each in OF_BUILDS)
+
+
+def below_heading(
+    first: KnownWords,
+    certain: Sequence[KnownWords],
+    raised: Mapping[int, Raised],
+    lines: Sequence[LogLine],
+) -> KnownWords:
+    """Return what a traceback ends in that known words head which are no exception themselves.
+
+    They say what was done, and the exception says why it failed.
+    """
+    if first.at in raised:
+        return first
+    below = lines[first.at + 1 : first.at + 1 + MOST_LINES]
+    heading = next((at for at, line in enumerate(below, first.at + 1) if HEADER in line.text), None)
+    end = None if heading is None else min((at for at in raised if at > heading), default=None)
+    if end is None or not frames_above(end, lines):
+        return first
+    return next((each for each in certain if each.at == end), first)
