@@ -1,13 +1,13 @@
 """Groups the objects of a long section that say the same: there may be 200,000, of a few kinds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress, repeat
 from operator import contains, itemgetter
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from service.architecture.config import Config
-from service.architecture.uniform_lists import OTHERS
+from service.architecture.uniform_lists import marking
 
 MOST_KINDS: Final = 256
 """Kinds of objects that are read apart, and checkpoints have up to four. The number of a kind fits a byte."""
@@ -31,27 +31,6 @@ class Kinds:
         if len(numbers) == len(self.examples):
             return self.names
         return list(compress(self.names, self.numbers.translate(marking(*numbers))))
-
-    def parted(self, marks: bytes) -> tuple[Self, Self]:
-        """Return the objects that have a mark other than 0, and the others."""
-        return self._only(marks), self._only(marks.translate(OTHERS))
-
-    def _only(self, marks: bytes) -> Self:
-        if 1 not in marks or 0 not in marks:
-            return self if 1 in marks else replace(self, names=[], numbers=b"")
-        names = list(compress(self.names, marks))
-        return replace(self, names=names, numbers=bytes(compress(self.numbers, marks)))
-
-    def joined(self, other: Self) -> Self:
-        """Return these objects and then others of the same kinds."""
-        if not self.names:
-            return other
-        return replace(self, names=self.names + other.names, numbers=self.numbers + other.numbers)
-
-
-def marking(*numbers: int) -> bytes:
-    """Return the table that translates some bytes to 1 and all others to 0."""
-    return bytes(number in numbers for number in range(MOST_KINDS))
 
 
 def alike(

@@ -1,18 +1,19 @@
 """Schemes of AutoRound (Intel Neural Compressor) checkpoints."""
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from operator import contains
 from typing import Final
 
-from service.architecture.alike import Kinds, kinds_of
+from service.architecture.alike import kinds_of
 from service.architecture.config import Config
 from service.architecture.uniform_lists import (
-    WHOLE_NAMES,
+    MOST_EXPRESSIONS,
+    OPERATORS,
+    OTHERS,
+    Alike,
     EntryForm,
-    expression_form,
-    lines_of,
-    literal_entries,
+    literal_parts,
 )
 from service.architecture.weight_schemes import (
     LONG,
@@ -31,9 +32,8 @@ from service.architecture.weight_schemes import (
 FP8_TYPES: Final = frozenset({"fp", "fp8"})
 """Values of ``data_type`` that mean fp8 in blocks, whose sides ``group_size`` lists."""
 UNQUANTIZED_BITS: Final = 16
-STAR: Final = "*"
-SPECIAL: Final = "+?^$()[]{}|\\"
-"""Characters that make a key of ``extra_config`` a regular expression, as a star does, which most have."""
+SPECIAL: Final = frozenset(f"\\{OPERATORS}")
+"""Characters that make a key of ``extra_config`` a regular expression."""
 
 
 def read_auto_round(section: Config) -> tuple[SchemeGroup, ...]:
@@ -77,16 +77,42 @@ def _exceptions(section: Config) -> Iterator[SchemeGroup]:
         schemes.setdefault(_scheme(section, part), []).append(number)
     if len(schemes) > MAX_GROUPS:
         raise LookupError("too many groups")
-    plain, expressions = _apart(kinds)
-    for scheme, numbers in schemes.items():
-        if names := plain.of(*numbers):
-            yield SchemeGroup(scheme, Names.of(names, WHOLE_NAMES if len(names) > LONG else None))
-    count = len(expressions.names)
-    form = _form(lines_of(expressions.names), count) if count > LONG else None
-    for scheme, numbers in schemes.items():
-        if names := expressions.of(*numbers):
-            found = _searched(names) if form is None else (Names.of(names, form),)
-            yield from (SchemeGroup(scheme, targets) for targets in found)
+    keys = {scheme: _read_keys(kinds.of(*numbers)) for scheme, numbers in schemes.items()}
+    for scheme, (names, _) in keys.items():
+        yield from (SchemeGroup(scheme, targets) for targets in names)
+    for scheme, (_, expressions) in keys.items():
+        yield from (SchemeGroup(scheme, targets) for targets in expressions)
+
+
+def _read_keys(keys: Sequence[str]) -> tuple[list[Names], list[Names]]:
+    """Return the keys that are names, which the engine looks for first, and those that are expressions.
+
+    Expressions are searched for anywhere in a module's name.
+    """
+    if len(keys) > LONG:
+        parts, others = list[Alike](), list[str]()
+        for few in _by_star(keys):
+            literals, rest = literal_parts(few, searched=True)
+            parts += literals
+            others += rest
+        names = [Names.of(part, form) for part, form in parts if form.whole]
+        expressions = [Names.of(part, form) for part, form in parts if not form.whole]
+    else:
+        plain = [key for key in keys if SPECIAL.isdisjoint(key)]
+        names, expressions = [Names.of(plain)] if plain else [], []
+        others = [key for key in keys if not SPECIAL.isdisjoint(key)]
+    if others:
+        read = map(str.removeprefix, others[:MOST_EXPRESSIONS], repeat(".*"))
+        expressions.append(Names.of(map("re:.*".__add__, read)))
+    return names, expressions
+
+
+def _by_star(keys: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the keys without a star, most of which are names, and those with one: each have few shapes."""
+    marks = bytes(map(contains, keys, repeat("*")))
+    for each in (marks.translate(OTHERS), marks):
+        if 1 in each:
+            yield list(compress(keys, each))
 
 
 def _beginnings(blocks: tuple[str, ...]) -> Names:
@@ -97,34 +123,6 @@ def _beginnings(blocks: tuple[str, ...]) -> Names:
     if len(blocks) > LONG:
         return Names.of(blocks, EntryForm())
     return Names.of(f"{block}*" for block in blocks)
-
-
-def _form(lines: str, count: int) -> EntryForm | None:
-    """Return how expressions are written if all are parts of names, else ``None``."""
-    form = expression_form(lines, count)
-    return form if form is not None and form.anywhere else None
-
-
-def _apart(kinds: Kinds) -> tuple[Kinds, Kinds]:
-    """Return the keys that are names, which the engine looks for first, and those that are expressions."""
-    expressions, kinds = kinds.parted(bytes(map(contains, kinds.names, repeat(STAR))))
-    lines = lines_of(kinds.names)
-    for character in filter(lines.__contains__, SPECIAL):
-        having, kinds = kinds.parted(bytes(map(contains, kinds.names, repeat(character))))
-        expressions = expressions.joined(having)
-    return kinds, expressions
-
-
-def _searched(expressions: Sequence[str]) -> Iterator[Names]:
-    """Yield expressions as targets: they are searched for anywhere in a module's name."""
-    if len(expressions) > LONG:
-        literals, others = literal_entries(expressions)
-        form = _form(lines_of(literals), len(literals)) if len(literals) > LONG else None
-        if form is not None:
-            yield Names.of(literals, form)
-            expressions = others
-    if expressions:
-        yield Names.of(map("re:.*".__add__, map(str.removeprefix, expressions, repeat(".*"))))
 
 
 def _blocks(section: Config) -> tuple[str, ...]:

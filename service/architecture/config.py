@@ -78,30 +78,33 @@ def read_document(document: object) -> "Config":
 SCALARS: Final = frozenset({bool, float, int, str, NoneType})
 PARSED: Final = frozenset({dict, list})
 """Types of the containers that a JSON parser makes: to look them up is faster than ``isinstance``."""
-AT_ONCE: Final = 1 << 14
+AT_ONCE: Final = 1 << 11
 """Values that are looked at together."""
 
 
 def _check_nesting(document: Mapping[str, Any]) -> None:
-    """Refuse a document whose containers are too many, or too deep within each other."""
+    """Refuse a document whose containers are too many, or too deep within each other.
+
+    CPython keeps objects that hold only scalars from garbage collection. Most of 200,000 are such, and are
+    not looked into.
+    """
     level: list[Any] = [document]
     left = MAX_CONTAINERS
     for _ in range(MAX_DEPTH):
-        level = list(islice(_containers(_values(level)), left + 1))
-        left -= len(level)
-        if left < 0:
-            raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
-        if not level:
+        values, level, before = _values(level), [], left
+        while few := list(islice(values, AT_ONCE)):
+            found = _containers_of(few)
+            left -= len(found)
+            level += filter(gc.is_tracked, found)
+            if left < 0:
+                raise InvalidConfig("", f"the config has more than {MAX_CONTAINERS:,} objects and lists")
+        if left == before:
             return
     raise InvalidConfig("", f"the config is nested more than {MAX_DEPTH} levels deep")
 
 
-def _values(level: Iterable[Any]) -> Iterator[Any]:
-    """Return all values of objects and lists that may hold others.
-
-    CPython keeps objects that hold only scalars from garbage collection. Most of 200,000 are such.
-    """
-    level = list(filter(gc.is_tracked, level))
+def _values(level: list[Any]) -> Iterator[Any]:
+    """Return all values of objects and lists."""
     kinds = frozenset(map(type, level))
     if not kinds <= PARSED:
         return (each for node in level for each in (node if isinstance(node, list) else node.values()))
@@ -113,21 +116,17 @@ def _values(level: Iterable[Any]) -> Iterator[Any]:
     return chain(chain.from_iterable(lists), chain.from_iterable(map(dict.values, objects)))
 
 
-def _containers(values: Iterator[Any]) -> Iterator[Any]:
+def _containers_of(values: list[Any]) -> list[Any]:
     """Return the objects and lists among values. There may be millions of values, mostly of one type."""
-    return chain.from_iterable(map(_containers_of, iter(lambda: list(islice(values, AT_ONCE)), [])))
-
-
-def _containers_of(values: list[Any]) -> Iterable[Any]:
     with suppress(TypeError, OverflowError):
         sum(values)  # the fastest way to see that all are numbers
-        return ()
+        return []
     kinds = frozenset(map(type, values))
     if kinds <= SCALARS:
-        return ()
+        return []
     if kinds <= PARSED:
         return values
-    return (each for each in values if type(each) not in SCALARS and isinstance(each, Mapping | list))
+    return [each for each in values if type(each) not in SCALARS and isinstance(each, Mapping | list)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +218,11 @@ class Config:
             MAX_TEXTS,
         )
 
-    def counts(self, name: str) -> tuple[int, ...]:
+    def counts(self, name: str, *, maximum: int = MAX_DIMENSION) -> tuple[int, ...]:
         """Return a list of non-negative whole numbers; empty when absent."""
         return self._sequence(
             name,
-            lambda values: all(type(value) is int and 0 <= value <= MAX_DIMENSION for value in values),
+            lambda values: all(type(value) is int and 0 <= value <= maximum for value in values),
             "a list of whole numbers",
         )
 
@@ -257,7 +256,7 @@ class Config:
         value = self.fields.get(name)
         if value is None:
             return ()
-        if not isinstance(value, list | tuple) or not fit(value[: most + 1]):
+        if not isinstance(value, list | tuple) or not fit(value if len(value) <= most else value[: most + 1]):
             raise InvalidConfig(self.at(name), f"is not {kind}")
         if len(value) > most:
             raise InvalidConfig(self.at(name), f"has {len(value):,} entries; {most:,} are the most")

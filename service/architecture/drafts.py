@@ -42,3 +42,5 @@ class MarkovHead:
     """Whether a 32-bit vector gives the confidence of each draft token."""
     block: int | None = None
     """Tokens of one block, where the config tells."""
+    stacks_keys: bool = True
+    """Whether the draft may store the key projections of its layers a second time (DeepSeek V4)."""

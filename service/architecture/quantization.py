@@ -7,6 +7,7 @@ from typing import Final
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.scheme_readers import quantizes_output, read_scheme_groups
 from service.architecture.weight_schemes import (
+    MXFP8_SCHEME,
     SchemeGroup,
     WeightScheme,
     read_expert_scheme,
@@ -15,6 +16,11 @@ from service.architecture.weight_schemes import (
 
 FP8_BITS: Final = 8
 NVFP4_BITS: Final = 4
+MICROSCALED_BLOCK: Final = (32, 32)
+"""Blocks of fp8 of which each row of 32 gets a scale where experts have 4 bits.
+
+Source: vLLM 0.30.0 to 0.33.0, models/deepseek_v41/quant_config.py DeepseekV4FP8Config.get_quant_method.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,9 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         return None
     inner = section.section("quantization") or section
     blocks = method in AUTO_ROUND and isinstance(section.fields.get("group_size"), list)
+    block_shape = _block_shape(section, "group_size" if blocks else "weight_block_size")
+    experts = read_expert_scheme(section, text) if method == "fp8" else None
+    microscaled = experts is not None and block_shape == MICROSCALED_BLOCK
     return Quantization(
         method=method,
         algorithm=inner.text("quant_algo").upper() if method.startswith("modelopt") else "",
@@ -127,11 +136,11 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         packing_format=section.text("packing_format") if method in AUTO_ROUND else "",
         bits=section.optional_integer("bits", maximum=64),
         group_size=None if blocks else section.optional_integer("group_size", minimum=-1),
-        block_shape=_block_shape(section, "group_size" if blocks else "weight_block_size"),
+        block_shape=block_shape,
         symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
-        schemes=read_scheme_groups(section, method),
+        schemes=(SchemeGroup(MXFP8_SCHEME),) if microscaled else read_scheme_groups(section, method),
         ignored=read_ignored(section, method),
-        expert_scheme=read_expert_scheme(section, text) if method == "fp8" else None,
+        expert_scheme=experts,
     )
 
 

@@ -361,7 +361,7 @@ def _named_dtype(config: Config, text: Config) -> str:
     named = config.text("dtype", "torch_dtype") or text.text("dtype", "torch_dtype")
     named = named.removeprefix("torch.") or "float32"
     if named not in DTYPES:
-        raise InvalidConfig("/dtype", f"{named!r} is not one of {', '.join(sorted(DTYPES))}")
+        raise InvalidConfig("/dtype", f"{quoted(named)} is not one of {', '.join(sorted(DTYPES))}")
     return named
 
 

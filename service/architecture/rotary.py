@@ -73,7 +73,7 @@ def _compressed_table(text: Config, mixer: CompressedAttention) -> RotaryTable:
 
     Source: vLLM 0.32.0, models/deepseek_v4/common/rope.py; both tables are in float32.
     """
-    name = "compress_rope_theta" if mixer.compresses else "rope_theta"
+    name = "compress_rope_theta" if mixer.reads_compressed else "rope_theta"
     return RotaryTable(
         text.integer("max_position_embeddings"),
         mixer.qk_rope_head_dim,

@@ -1,9 +1,10 @@
 """Reads from a ``quantization_config`` which modules are stored how."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import compress, repeat
-from operator import itemgetter, not_
+from itertools import chain, compress, repeat
+from operator import contains
 from typing import Final
 
 from service.architecture.alike import alike
@@ -11,7 +12,13 @@ from service.architecture.auto_round_schemes import names_output, read_auto_roun
 from service.architecture.compressed_schemes import read_compressed_tensors
 from service.architecture.config import Config
 from service.architecture.quark_schemes import read_quark
-from service.architecture.uniform_lists import EntryForm, expression_form, lines_of
+from service.architecture.uniform_lists import (
+    MOST_EXPRESSIONS,
+    OTHERS,
+    Alike,
+    literal_parts,
+    texts_of,
+)
 from service.architecture.weight_schemes import (
     AWQ_BITS,
     BITSANDBYTES_4BIT,
@@ -43,8 +50,9 @@ def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
 TAKEN: Final = "+:"
 EXCEPT: Final = "-:"
 """Begins a pattern of GPTQ's ``dynamic`` whose modules stay unquantized."""
-OPERATORS: Final = "\\*+?^$()[]{}|"
-"""Characters of a pattern that a plain name has none of."""
+EXPERTS: Final = ".experts."
+_OF_ONE_PARENT: Final = re.compile(r"^(.*?)\.experts\..*+(?:\n\1\.experts\..*+)*+", re.MULTILINE)
+"""Names that follow each other, of parts of the same experts."""
 OUTPUT: Final = frozenset({"auto_awq", "auto_gptq", "awq", "awq_marlin", "gptq", "gptq_marlin"})
 """Methods whose configs say whether the output embedding is quantized.
 
@@ -114,66 +122,52 @@ def _many_overrides(dynamic: Config, section: Config) -> Iterator[SchemeGroup]:
         LookupError: there are too many schemes, or expressions of several.
     """
     names = list(dynamic.fields)
-    excluded = list(map(str.startswith, names, repeat(EXCEPT)))
-    left = list(compress(names, excluded))
-    taken = list(compress(names, map(not_, excluded))) if left else names
-    parts = [part for part in (left, taken) if part]
-    forms = list(map(_signed_form, parts))
-    named = [_is_of_names(part, form) for part, form in zip(parts, forms, strict=True)]
-    if len(parts) > 1 and not all(named):
-        raise LookupError("expressions of several schemes")
-    found: dict[WeightScheme | None, list[str]] = {None: left} if left else {}
-    for group, part in alike(dynamic, ("bits", "desc_act", "group_size", "sym"), taken):
+    excluded = bytes(map(str.startswith, names, repeat(EXCEPT)))
+    found: dict[WeightScheme | None, list[str]] = {}
+    if 1 in excluded:
+        found[None] = list(compress(names, excluded))
+        names = list(compress(names, excluded.translate(OTHERS)))
+        if names:
+            _check_named(found[None], EXCEPT)
+            _check_named(names, TAKEN)
+    for group, part in alike(dynamic, ("bits", "desc_act", "group_size", "sym"), names):
         stored = _gptq_scheme(part, section)
         found[stored] = found[stored] + group if stored in found else group
-    if len(found) > MAX_GROUPS or (len(found) > 1 and not all(named)):
-        raise LookupError("too many schemes, or expressions of several")
+    if len(found) > MAX_GROUPS:
+        raise LookupError("too many schemes")
     for scheme, group in found.items():
-        at = 0 if scheme is None else -1
-        yield SchemeGroup(scheme, _targets(group, forms[at], named=named[at]))
+        sign = EXCEPT if scheme is None else TAKEN
+        literals, others = _literals(group, sign) if len(found) == 1 else (_check_named(group, sign), [])
+        yield from (SchemeGroup(scheme, Names.of(part, form)) for part, form in literals)
+        if others:
+            yield SchemeGroup(scheme, _expressions(_unsigned(others[:MOST_EXPRESSIONS])))
 
 
-def _targets(names: list[str], form: EntryForm | None, *, named: bool) -> Names:
-    if form is not None:
-        return Names.of(names, form)
-    return _beginnings(_unsigned(names)) if named else _expressions(_unsigned(names))
+def _check_named(patterns: list[str], sign: str) -> list[Alike]:
+    """Return the patterns by their form, all of which match the names that begin with them and no others.
+
+    Raises:
+        LookupError: some are expressions.
+    """
+    literals, others = _literals(patterns, sign)
+    if others or any(form.anywhere for _, form in literals):
+        raise LookupError("expressions of several schemes")
+    return literals
 
 
-def _is_of_names(names: list[str], form: EntryForm | None) -> bool:
-    """Whether patterns match the modules whose names begin with them, and no others."""
-    return not form.anywhere if form is not None else _are_named(_unsigned(names))
-
-
-def _signed_form(names: list[str]) -> EntryForm | None:
-    """Return how patterns are written, all with the sign of the first, else ``None``."""
-    sign = next(sign for sign in (EXCEPT, TAKEN, "") if names[0].startswith(sign))
-    return expression_form(lines_of(names), len(names), sign)
+def _literals(patterns: list[str], sign: str) -> tuple[list[Alike], list[str]]:
+    """Return the patterns without operators by their form, and the others; ``+:`` may be left out."""
+    if all(map(str.startswith, patterns, repeat(sign))):
+        return literal_parts(patterns, sign)
+    return literal_parts(_unsigned(patterns))
 
 
 def _unsigned(names: list[str]) -> list[str]:
     return [name[len(TAKEN) :] if name.startswith((TAKEN, EXCEPT)) else name for name in names]
 
 
-def _are_named(patterns: list[str]) -> bool:
-    if _has_operators(patterns[0]):
-        return False
-    joined = "\n".join(patterns)
-    return not _has_operators(joined) and joined.count("\n") + 1 == len(patterns)
-
-
-def _has_operators(text: str) -> bool:
-    plain = text.replace(r"\.", "")
-    return any(operator in plain for operator in OPERATORS)
-
-
-def _beginnings(patterns: list[str]) -> Names:
-    """Return patterns without operators as shell patterns: they match the beginning of a name."""
-    return Names.of("\n".join([*patterns, ""]).replace(r"\.", ".").replace("\n", "*\n").split("\n")[:-1])
-
-
 def _expressions(patterns: list[str]) -> Names:
-    lines = ("\n" + "\n".join(patterns)).replace("\n", "\nre:").split("\n")[1:]
-    return Names.of(lines if len(lines) == len(patterns) else [f"re:{pattern}" for pattern in patterns])
+    return Names.of([f"re:{pattern}" for pattern in patterns])
 
 
 def _gptq_scheme(part: Config, section: Config) -> WeightScheme:
@@ -244,9 +238,11 @@ def _mixed_names(names: list[str]) -> Iterator[str]:
     Source: vLLM 0.32.0, ModelOptMixedPrecisionConfig._resolve_quant_algo: any name that begins with the fused
     module's decides.
     """
-    parted = map(str.partition, names, repeat(".experts."))
-    for parent, inside in dict.fromkeys(map(itemgetter(0, 1), parted)):
-        yield f"{parent}.experts" if inside else parent
+    marks = bytes(map(contains, names, repeat(EXPERTS)))
+    yield from compress(names, marks.translate(OTHERS))
+    parts = chain.from_iterable(map(_OF_ONE_PARENT.finditer, texts_of(list(compress(names, marks)))))
+    for parent in dict.fromkeys(part[1] for part in parts):
+        yield f"{parent}.experts"
 
 
 _READERS: Final[Mapping[str, Callable[[Config], tuple[SchemeGroup, ...]]]] = {

@@ -1,19 +1,33 @@
-"""Long lists whose entries are all written alike, so that they are looked up as they are written.
+"""Long lists whose entries are written alike, so that they are looked up as they are written.
 
 A list may have 250,000 entries. To take the signs off each of them costs more than to put the signs around
-the few texts that are looked for.
+the few texts that are looked for. Entries are grouped by shape: what is left of them without letters and
+digits. A list of every expert has a handful of shapes, and what holds for one entry of a shape is checked for
+all of them in the text of the whole group.
 """
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import compress, repeat
-from operator import contains, eq
-from typing import Final
+from functools import cache
+from itertools import compress, count
+from typing import Final, Self, TypeVar
 
 ANYTHING: Final = ".*"
 OPERATORS: Final = "*+?^$()[]{}|"
 """Characters of an expression that a plain name has none of, but for the backslash."""
+MOST_SHAPES: Final = 256
+"""Shapes that are distinguished; the number of a shape fits a byte."""
+AT_ONCE: Final = 1 << 10
+"""Entries that are read as one text, which stays in the cache of a processor."""
+MOST_EXPRESSIONS: Final = 1 << 12
+"""Expressions with operators that are kept: so many are more than are matched, and any longer list is too."""
+MOST_STARS: Final = 3
+"""Counts of stars in shell patterns that are distinguished; two are at both ends of most."""
+SAMPLE: Final = 256
+"""Entries of one shape that are read one by one first, to see whether any is a plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,97 +50,178 @@ class EntryForm:
         return name.replace(".", r"\.") if self.escaped else name
 
 
+Key = TypeVar("Key")
+Alike = tuple[Sequence[str], EntryForm]
+"""Entries of a list that are written alike, and how."""
 OTHERS: Final = b"\1" + bytes(255)
 """Translates 0 to 1 and all other bytes to 0: what a mark for each entry leaves out."""
+_SIGNS: Final = b"\n.:\\" + OPERATORS.encode()
+_PLAIN: Final = bytes(set(range(256)) - set(_SIGNS))
+_OPERATORS: Final = frozenset(OPERATORS)
+_WILD: Final = frozenset("?[")
 _BEFORE_NUMBER: Final = re.compile(r"[^\d*]+")
 WHOLE_NAMES: Final = EntryForm(whole=True)
 
 
-def lines_of(entries: Sequence[str]) -> str:
-    """Return the entries as one text, each after a line break."""
-    return "\n" + "\n".join(entries)
+def marking(*numbers: int) -> bytes:
+    """Return the table that translates some bytes to 1 and all others to 0."""
+    return bytes(number in numbers for number in range(256))
 
 
-def shell_form(lines: str, count: int) -> EntryForm | None:
-    """Return the form of shell patterns with a star at the end alone, or at both ends, else ``None``."""
-    if "?" in lines or "[" in lines or lines.count("\n") != count:
+def texts_of(entries: Sequence[str]) -> Iterator[str]:
+    """Yield the entries as texts of some of them, each after a line break.
+
+    A text of all of them takes 16 MiB. To get and fill so much memory takes longer than to read it.
+    """
+    for begin in range(0, len(entries), AT_ONCE):
+        yield "\n" + "\n".join(entries[begin : begin + AT_ONCE])
+
+
+def _signs(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass").translate(None, _PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The entries of a list, each with the number of its shape, and one entry of each shape."""
+
+    entries: Sequence[str]
+    numbers: bytes
+    examples: Mapping[int, str | None]
+    """``None``: the shapes of these entries are not distinguished."""
+
+    @classmethod
+    def of(cls, entries: Sequence[str]) -> Self:
+        """Return the shapes of entries, unless there are too many, or an entry has a line break."""
+        found: defaultdict[bytes, int] = defaultdict(count().__next__)
+        numbers = bytearray()
+        with suppress(ValueError):
+            for text in texts_of(entries):
+                signs = _signs(text)
+                first = signs[1:].partition(b"\n")[0]
+                lines = len(signs) // (1 + len(first))
+                if signs == (b"\n" + first) * lines:
+                    numbers += bytes((found[first],)) * lines
+                else:
+                    numbers += bytes(map(found.__getitem__, signs[1:].split(b"\n")))
+        if len(numbers) != len(entries):
+            return cls(entries, bytes(len(entries)), {0: None})
+        return cls(entries, bytes(numbers), {each: entries[numbers.index(each)] for each in found.values()})
+
+    def groups(self, key_of: Callable[[str], Key]) -> Iterator[tuple[Key | None, Self]]:
+        """Yield the entries whose examples have the same key, ``None`` where shapes are not distinguished."""
+        numbers: dict[Key | None, list[int]] = {}
+        for number, example in self.examples.items():
+            numbers.setdefault(None if example is None else key_of(example), []).append(number)
+        for key, each in numbers.items():
+            yield key, self if len(numbers) == 1 else self._only(each)
+
+    def _only(self, numbers: Sequence[int]) -> Self:
+        marks = self.numbers.translate(marking(*numbers))
+        return replace(
+            self,
+            entries=list(compress(self.entries, marks)),
+            numbers=self.numbers.translate(None, bytes(set(range(MOST_SHAPES)).difference(numbers))),
+            examples={number: self.examples[number] for number in numbers},
+        )
+
+    def written(self, form: EntryForm) -> EntryForm | None:
+        """Return a form, with what all texts begin with; ``None`` if not every entry is written so."""
+        text = self.entries[0].removeprefix(form.before).removesuffix(form.after)
+        head = _BEFORE_NUMBER.match(text)
+        begins = f"\n{form.before}{'' if head is None else head[0]}"
+        alike = end = escapes = 0
+        for lines in texts_of(self.entries):
+            alike += lines.count(begins)
+            end += lines.count(f"{form.after}\n") + lines.endswith(form.after) if form.after else 0
+            escapes += lines.count(r"\.") if form.escaped else 0
+        if end != (len(self.entries) if form.after else 0) or (
+            form.escaped and escapes != self._backslashes()
+        ):
+            return None
+        if alike == len(self.entries):
+            return form if head is None else replace(form, head=head[0])
+        begin = f"\n{form.before}"
+        return (
+            form if sum(lines.count(begin) for lines in texts_of(self.entries)) == len(self.entries) else None
+        )
+
+    def _backslashes(self) -> int:
+        shapes = self.examples.items()
+        return sum(self.numbers.count(number) * (each or "").count("\\") for number, each in shapes)
+
+
+def plain_parts(entries: Sequence[str]) -> Iterator[tuple[Sequence[str], EntryForm | None]]:
+    """Yield the entries with as many stars as each other, by their form.
+
+    Names have a form, and shell patterns with a star at the end alone or at both ends; ``None``: others.
+    """
+    for stars, part in Shapes.of(entries).groups(lambda entry: min(entry.count("*"), MOST_STARS)):
+        forms = () if stars is None else tuple(part.groups(_plain_form))
+        form = forms[0][0] if len(forms) == 1 else None
+        yield part.entries, part.written(form) if form is not None else None
+
+
+def _plain_form(entry: str) -> EntryForm | None:
+    stars = entry.count("*")
+    if stars == 0:
+        return WHOLE_NAMES
+    if stars != entry.endswith("*") + entry.startswith("*") or entry[-1] != "*" or _WILD.intersection(entry):
         return None
-    stars, ends = lines.count("*"), lines.count("*\n") + lines.endswith("*")
-    if ends != count or stars not in (count, 2 * count):
-        return None
-    if stars == count:
-        return _with_head(EntryForm(after="*"), lines, count)
-    if lines.count("\n*") != count:
-        return None
-    return _with_head(EntryForm("*", "*", anywhere=True), lines, count)
+    return EntryForm(after="*") if stars == 1 else EntryForm("*", "*", anywhere=True)
 
 
-def name_form(lines: str, count: int) -> EntryForm | None:
-    """Return the form of names that begin alike, else ``None``."""
-    form = _with_head(WHOLE_NAMES, lines, count) if lines.count("\n") == count else WHOLE_NAMES
-    return form if form.head else None
-
-
-def expression_form(lines: str, count: int, sign: str = "") -> EntryForm | None:
-    """Return the form of expressions without operators, each after a sign, else ``None``.
+def literal_parts(
+    entries: Sequence[str], sign: str = "", *, searched: bool = False
+) -> tuple[list[Alike], list[str]]:
+    """Return the expressions without operators by their form, each after a sign, and the other entries.
 
     They match names that begin with them, or have them anywhere after ``.*``. A dot is taken for a dot.
+    Where they are ``searched``, an entry without backslashes too is a whole name, and others are anywhere.
     """
-    if lines.count("\n") != count:
+    parts: list[Alike] = []
+    others: list[str] = []
+    for form, part in Shapes.of(entries).groups(lambda entry: _literal_form(entry, sign, searched=searched)):
+        written = part.written(form) if form not in (None, WHOLE_NAMES) else form
+        if written is not None:
+            parts.append((part.entries, written))
+            continue
+        literals, rest = _read_each(part.entries, sign, searched=searched)
+        parts += literals
+        others += rest
+    return parts, others
+
+
+def _literal_form(entry: str, sign: str, *, searched: bool) -> EntryForm | None:
+    if not entry.startswith(sign):
         return None
-    anywhere = lines.count(f"\n{sign}{ANYTHING}") == count
-    if sign and not anywhere and lines.count(f"\n{sign}") != count:
+    text = entry.removeprefix(sign)
+    before = ANYTHING if text.startswith(ANYTHING) else ""
+    text = text.removeprefix(before)
+    escapes, dots = text.count(r"\."), text.count(".")
+    if not _OPERATORS.isdisjoint(text) or text.count("\\") != escapes or escapes not in (0, dots):
         return None
-    before = sign + ANYTHING if anywhere else sign
-    if any(_has(lines, operator, count * before.count(operator)) for operator in OPERATORS):
-        return None
-    escaped = "\\" in lines
-    if escaped and not _are_escapes(lines, lines.count(".") - (count if anywhere else 0)):
-        return None
-    return _with_head(EntryForm(before, escaped=escaped, anywhere=anywhere), lines, count)
+    if searched and not (before or escapes):
+        return WHOLE_NAMES
+    return EntryForm(sign + before, escaped=escapes > 0, anywhere=bool(before) or searched)
 
 
-def literal_entries(written: Sequence[str], sign: str = "") -> tuple[Sequence[str], list[str]]:
-    """Return the expressions that have no operators but ``.*`` after a sign, and the others."""
-    starred = bytes(map(contains, written, repeat("*")))
-    unstarred, written = list(compress(written, starred.translate(OTHERS))), list(compress(written, starred))
-    leading = bytes(map(str.startswith, written, repeat(sign + ANYTHING)))
-    others = list(compress(written, leading.translate(OTHERS)))
-    written = list(compress(written, leading))
-    if "".join(written).count("*") != len(written):
-        single = bytes(map(eq, map(str.count, written, repeat("*")), repeat(1)))
-        others += compress(written, single.translate(OTHERS))
-        written = list(compress(written, single))
-    written = unstarred + written
-    joined = "".join(written)
-    if joined.count("\\") != joined.count(r"\."):
-        plain = bytes(map(eq, map(str.count, written, repeat("\\")), map(str.count, written, repeat(r"\."))))
-        others += compress(written, plain.translate(OTHERS))
-        written = list(compress(written, plain))
-    for operator in OPERATORS.strip("*"):
-        if operator in joined:
-            found = bytes(map(contains, written, repeat(operator)))
-            others += compress(written, found)
-            written = list(compress(written, found.translate(OTHERS)))
-    return written, others
+def _read_each(entries: Sequence[str], sign: str, *, searched: bool) -> tuple[list[Alike], list[str]]:
+    """Read entries one by one, unless none of a sample is a plain text."""
+    literal = _literal(sign).fullmatch
+    if not any(map(literal, entries[:: 1 + len(entries) // SAMPLE])):
+        return [], list(entries)
+    marks = bytes(map(bool, map(literal, entries)))
+    found: dict[EntryForm, list[str]] = {}
+    for entry in compress(entries, marks):
+        written = entry.removeprefix(sign)
+        text = written.removeprefix(ANYTHING).replace(r"\.", ".")
+        anywhere = EntryForm(anywhere=searched or written.startswith(ANYTHING))
+        found.setdefault(WHOLE_NAMES if searched and text == written else anywhere, []).append(text)
+    return [(texts, form) for form, texts in found.items()], list(compress(entries, marks.translate(OTHERS)))
 
 
-def _with_head(form: EntryForm, lines: str, count: int) -> EntryForm:
-    """Return the form with what comes before the first number of each text, if that is the same."""
-    end = lines.find("\n", 1)
-    first = lines[1 : end if end > 0 else len(lines)]
-    text = first.removeprefix(form.before).removesuffix(form.after)
-    head = _BEFORE_NUMBER.match(text)
-    if head is None or lines.count(f"\n{form.before}{head[0]}") != count:
-        return form
-    return replace(form, head=head[0])
-
-
-def _are_escapes(lines: str, dots: int) -> bool:
-    """Return whether every dot has a backslash before it, and nothing else has one."""
-    return lines.count("\\") == lines.count(r"\.") == dots
-
-
-def _has(lines: str, operator: str, known: int) -> bool:
-    """Return whether an operator is there beside the known ones."""
-    return lines.count(operator) != known if known else operator in lines
+@cache
+def _literal(sign: str) -> re.Pattern[str]:
+    """Return the pattern of an expression without operators."""
+    return re.compile(rf"{re.escape(sign)}(?:\.\*)?(?:[^\\{re.escape(OPERATORS)}]++|\\\.)*+", re.DOTALL)

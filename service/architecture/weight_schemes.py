@@ -107,13 +107,14 @@ BITSANDBYTES_4BIT: Final = WeightScheme(
 def read_expert_scheme(section: Config, text: Config) -> WeightScheme | None:
     """Return how routed experts are stored where the model's config names their type apart.
 
-    Source: vLLM 0.32.0, models/deepseek_v4/quant_config.py DeepseekV4FP8Config.
+    Source: vLLM 0.32.0, models/deepseek_v4/quant_config.py DeepseekV4FP8Config; 0.30.0 to 0.33.0,
+    transformers_utils/configs/deepseek_v41.py, which reads the type from the quantization's own section.
     """
     if section.text("moe_quant_algo") == "NVFP4":
         return WeightScheme(
             WeightFormat.NVFP4, Granularity.GROUP, bits=4, group_size=NVFP4_GROUP, static_activations=True
         )
-    if text.text("expert_dtype") == "fp4":
+    if "fp4" in {text.text("expert_dtype"), section.text("expert_dtype")}:
         return WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=MXFP4_GROUP)
     return None
 

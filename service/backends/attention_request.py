@@ -56,6 +56,8 @@ class AttentionRequest:
     kv_lora_rank: int | None = None
     index_topk: int | None = None
     """Tokens, or blocks of them, that the model's indexer selects; None: it has none."""
+    group_heads: int | None = None
+    """Heads whose outputs one matrix projects (DeepSeek V4); None: there are no such groups."""
     model_head_size: int | None = None
     """The head size of the model as a whole, where its layers differ; None: the layer's own."""
     flash_attn_version: int | None = None

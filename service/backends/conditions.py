@@ -96,6 +96,7 @@ PREDICATES: Final[Mapping[str, Predicate[Any]]] = {
     "num_heads_at_most": Predicate(int, lambda s, most: s.request.num_heads <= most),
     "num_kv_heads_at_most": Predicate(int, lambda s, most: s.request.num_kv_heads <= most),
     "grouped_queries": _is(lambda s: s.grouped_queries),
+    "group_heads": _within(lambda s: s.request.group_heads),
     "mla": _is(lambda s: s.request.mla),
     "sparse": _is(lambda s: s.request.sparse),
     "qk_nope_head_dim": _within(lambda s: s.request.qk_nope_head_dim),

@@ -3,7 +3,7 @@
 from typing import Final
 
 from service.architecture.layers.attention import Attention
-from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
 from service.architecture.layers.decoder_layer import TokenMixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.backends.attention_request import AttentionRequest, AttentionType
@@ -103,6 +103,8 @@ def _with_sinks(
 
 def class_named_backend(mixer: TokenMixer, rules: SpecRules) -> UnselectedLayer | None:
     """Return the kind of a layer whose class names its backend itself."""
+    if isinstance(mixer, SharedCompressedAttention):
+        return UnselectedLayer.DEEPSEEK_V41_COMPRESSED
     if isinstance(mixer, CompressedAttention):
         return UnselectedLayer.DEEPSEEK_V4_COMPRESSED
     if isinstance(mixer, MultiHeadLatentAttention):
@@ -135,6 +137,7 @@ def layer_request(
             block_size=engine_config.block_size,
             mla=True,
             sparse=True,
+            group_heads=mixer.num_heads // mixer.output_groups,
         )
     if isinstance(mixer, MultiHeadLatentAttention):
         return AttentionRequest(

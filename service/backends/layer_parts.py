@@ -5,7 +5,7 @@ from typing import Final, assert_never
 
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.cache_part import CachePart
-from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
 from service.architecture.layers.decoder_layer import TokenMixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.sparse_indexers import GroupIndexer, Indexer, RegionIndexer
@@ -35,13 +35,18 @@ _BESIDE_COMPRESSED: Final[Mapping[CachePart, UnselectedLayer]] = {
     CachePart.INDEXER_COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
     CachePart.COMPRESSOR: UnselectedLayer.DEEPSEEK_V4_COMPRESSOR,
 }
+_BESIDE_SHARED: Final[Mapping[CachePart, UnselectedLayer]] = {
+    CachePart.WINDOW: UnselectedLayer.DEEPSEEK_V4_WINDOW,
+    CachePart.INDEXER: UnselectedLayer.DEEPSEEK_V41_INDEXER,
+    CachePart.COMPRESSOR: UnselectedLayer.DEEPSEEK_V41_COMPRESSOR,
+}
 
 
 def built_parts(mixer: TokenMixer, rules: SpecRules) -> tuple[CachePart, ...]:
     """Return the parts of a layer that may own a cache, in the order the engine builds them.
 
     Source: vLLM 0.32.0, DeepseekV2MLAAttention, DeepseekV4Attention and MiniMaxM3SparseAttention; 0.33.0,
-    InklingAttention, Qwen4ExpQSAAttention and Step5Attention.
+    InklingAttention, Qwen4ExpQSAAttention, Step5Attention and DeepSeek V4.1's DeepseekV4Attention.
     """
     match mixer:
         case Attention():
@@ -57,10 +62,18 @@ def built_parts(mixer: TokenMixer, rules: SpecRules) -> tuple[CachePart, ...]:
         case MultiHeadLatentAttention():
             return CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR, CachePart.ATTENTION
         case CompressedAttention():
-            indexed = (CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR) if mixer.indexer is not None else ()
-            own = (CachePart.ATTENTION, CachePart.COMPRESSOR) if mixer.compresses else (CachePart.ATTENTION,)
-            return CachePart.WINDOW, *indexed, *own
+            return _of_compressed(mixer)
     assert_never(mixer)
+
+
+def _of_compressed(mixer: CompressedAttention) -> tuple[CachePart, ...]:
+    if isinstance(mixer, SharedCompressedAttention):
+        keys = (CachePart.INDEXER,) if mixer.keeps_keys else ()
+        ring = (CachePart.COMPRESSOR,) if mixer.pools else ()
+        return CachePart.ATTENTION, *keys, CachePart.WINDOW, *ring
+    indexed = (CachePart.INDEXER, CachePart.INDEXER_COMPRESSOR) if mixer.indexer is not None else ()
+    own = (CachePart.ATTENTION, CachePart.COMPRESSOR) if mixer.compresses else (CachePart.ATTENTION,)
+    return CachePart.WINDOW, *indexed, *own
 
 
 def _of_heads(mixer: Attention) -> tuple[CachePart, ...]:
@@ -89,5 +102,5 @@ def kinds_beside(mixer: TokenMixer) -> Mapping[CachePart, UnselectedLayer]:
         case MultiHeadLatentAttention():
             return _BESIDE_MLA
         case CompressedAttention():
-            return _BESIDE_COMPRESSED
+            return _BESIDE_SHARED if isinstance(mixer, SharedCompressedAttention) else _BESIDE_COMPRESSED
     assert_never(mixer)

@@ -78,6 +78,9 @@ class UnselectedLayer(StrEnum):
     DEEPSEEK_V4_INDEXER = "deepseek_v4_indexer"
     DEEPSEEK_V4_COMPRESSOR = "deepseek_v4_compressor"
     """The compressor's running state."""
+    DEEPSEEK_V41_COMPRESSED = "deepseek_v41_compressed"
+    DEEPSEEK_V41_INDEXER = "deepseek_v41_indexer"
+    DEEPSEEK_V41_COMPRESSOR = "deepseek_v41_compressor"
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from typing import Final
 
 from service.architecture.encoders.tower import Split, Tower
 from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import SharedCompressedAttention
 from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     GroupedLinearAttention,
@@ -21,6 +22,7 @@ from service.architecture.traits import MediaInputs
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.parallelism import ParallelismRules
+from service.units import ceil_div
 
 NGRAMS_UNSPLITTABLE: Final = (
     "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1 because non-first pipeline ranks do not "
@@ -154,6 +156,7 @@ def check_shared_caches(architecture: ModelArchitecture, pipeline_parallel_size:
     """
     if pipeline_parallel_size == 1:
         return
+    _check_compressed_caches(architecture, pipeline_parallel_size)
     for stage in model_stages(architecture, pipeline_parallel_size):
         for index in stage:
             mixer = architecture.layers[index].mixer
@@ -166,6 +169,33 @@ def check_shared_caches(architecture: ModelArchitecture, pipeline_parallel_size:
                     f"target layer {owner} is not a valid Attention layer in the model.",
                     detail=f"Pipeline stages part layer {index} from layer {source}, whose cache it reads.",
                 )
+
+
+def _check_compressed_caches(architecture: ModelArchitecture, pipeline_parallel_size: int) -> None:
+    """Refuse stages that part a layer from the one that compresses its tokens (DeepSeek V4.1).
+
+    Source: vLLM 0.30.0 to 0.33.0, models/deepseek_v41/attention.py DeepseekV4Attention.__init__.
+    """
+    firsts = {stage.start for stage in model_stages(architecture, pipeline_parallel_size)}
+    source = -1
+    for index, layer in enumerate(architecture.layers):
+        mixer = layer.mixer
+        if index in firsts:
+            held = index
+        if not isinstance(mixer, SharedCompressedAttention) or not mixer.reads_compressed:
+            continue
+        source = index if mixer.compresses else source
+        if source >= held:
+            continue
+        name = f"{'language_model.' if architecture.multimodal else ''}model.layers.{source}.attn"
+        keys = mixer.indexer is not None
+        missing = f"Indexer K cache source {name}.indexer.k_cache" if keys else f"Compressed-KV source {name}"
+        raise EngineRefusal(
+            Stage.MODEL,
+            f"{missing} not found on this rank; PP splits inside a v4.1 kv-sharing group are not supported.",
+            type="NotImplementedError",
+            detail=f"Pipeline stages part layer {index} from layer {source}, whose tokens it reads.",
+        )
 
 
 def _attention_name(architecture: ModelArchitecture, index: int) -> str:
@@ -209,8 +239,18 @@ def check_layers(
             _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
     for recurrence in architecture.recurrences:
         _check_state(recurrence, tensor_parallel_size)
+    for layer in architecture.distinct_layers:
+        if layer.ngrams is not None:
+            _check_tables(layer.ngrams.tables, tensor_parallel_size)
     if not whole_encoders:
         _check_encoders(architecture.media, tensor_parallel_size)
+
+
+def _check_tables(tables: int, ranks: int) -> None:
+    """Refuse ranks without a table of n-grams: vLLM 0.30.0 to 0.33.0, ParallelEngramEmbedding.__init__."""
+    if (ranks - 1) * ceil_div(tables, ranks) >= tables:
+        words = f"Engram sharding leaves ranks without hash heads: {tables} heads over {ranks} shards"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
 
 
 def _check_encoders(media: MediaInputs, ranks: int) -> None:

@@ -204,6 +204,8 @@ def _own_draft(method: str, architecture: ModelArchitecture, rules: SpeculationR
         raise UnmodelledSpeculation(f"method {method}")
     if method == CUSTOM:
         raise _invalid(NO_PROPOSER)
+    if architecture.model_type in rules.refused_own_drafts:
+        raise _invalid(rules.refused_own_drafts[architecture.model_type])
     names = (architecture.model_type, architecture.class_name)
     class_name = next((rules.own_drafts[name] for name in names if name in rules.own_drafts), None)
     if method != MTP and not (rules.drafts_by_model and class_name is not None and not method):

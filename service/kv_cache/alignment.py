@@ -11,6 +11,7 @@ from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend
 from service.engine_config.engine_config import EngineConfig
+from service.engine_config.indexer_keys import DATA_CENTER_BLACKWELL
 from service.engine_config.state_caching import ALL, NONE
 from service.engines.rules.blocks import HybridBlockSize
 from service.kv_cache.formats import (
@@ -54,6 +55,7 @@ def gpu_alignment_inputs(engine_config: EngineConfig) -> tuple[bool, ...]:
         *(capability in case.capabilities for case in rules.blocks.hybrid_kernel_blocks),
         *(capability in case.capabilities for case in rules.states.checkpoints),
         *(major == case.capability_major for case in rules.specs.row_aligned_blocks),
+        major == DATA_CENTER_BLACKWELL,
     )
 
 

@@ -311,12 +311,14 @@ class CacheSizing:
     def blocks(self, length: int) -> int:
         """Return what a request takes, in blocks as the release counts them for its report.
 
-        Every pipeline stage reports its own groups; what is read last is the last stage's.
+        Where every pipeline stage reports its own groups, what is read last is the last stage's.
         """
         taken = self.taken(length)
-        if self.engine_config.rules.capacity.concurrency_count is ConcurrencyCount.BLOCKS:
-            return taken.stages[-1]
-        groups = self.layout.stages[-1]
+        rules = self.engine_config.rules.capacity
+        stage = 0 if rules.reports_first_stage else -1
+        if rules.concurrency_count is ConcurrencyCount.BLOCKS:
+            return taken.stages[stage]
+        groups = self.layout.stages[stage]
         size = sum(group.blocks_per_request(taken.demand) * group.page_size for group in groups)
         return ceil_div(size, groups[0].page_size)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from service.architecture.layers.attention import Attention, PackedConvolutions
 from service.architecture.layers.cache_part import CachePart
-from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
 from service.architecture.layers.decoder_layer import TokenMixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import NgramConvolution, Recurrence
@@ -43,6 +43,7 @@ from service.kv_cache.indexers import (
     with_regions,
 )
 from service.kv_cache.recurrent_states import state_bytes, state_checkpoint
+from service.kv_cache.shared_compressed import SharedCaches, token_rows
 from service.kv_cache.specs import (
     AttentionSpec,
     CacheKind,
@@ -167,11 +168,7 @@ def _stored(
     if backend.plain_cache:
         exact = unpacked(exact)
     if isinstance(mixer, CompressedAttention):
-        return tuple(
-            compressed_cache(part, mixer, exact, sizes.block_size, fp4_keys=has_fp4_keys(engine_config))
-            for part in built_parts(mixer, engine_config.rules.specs)
-            if part is not CachePart.ATTENTION or mixer.compresses
-        )
+        return tuple(_compressed(mixer, engine_config, backend, sizes, exact))
     if isinstance(mixer, Attention):
         own = _attention(mixer, engine_config, backend, sizes, of_heads(exact))
         if mixer.region_indexer is not None:
@@ -190,6 +187,31 @@ def _stored(
         # Where layers share a block, kernels of a fixed size read whole pieces of it.
         keys = replace(keys, block_alignment=INDEXER_KERNEL_BLOCK * keys.bytes_per_token)
     return keys, own
+
+
+def _compressed(
+    mixer: CompressedAttention,
+    engine_config: EngineConfig,
+    backend: AttentionBackend,
+    sizes: BlockSizes,
+    exact: CacheFormat,
+) -> Iterator[AttentionSpec]:
+    """Yield the caches of a layer with compressed attention in the order the engine builds them."""
+    size, fp4_keys = sizes.block_size, has_fp4_keys(engine_config)
+    rows = token_rows(backend, engine_config) if isinstance(mixer, SharedCompressedAttention) else None
+    kernel = gcd(_kernel_block(backend, engine_config) or size, size)
+    for part in built_parts(mixer, engine_config.rules.specs):
+        if part is CachePart.ATTENTION and not mixer.compresses:
+            continue
+        if isinstance(mixer, SharedCompressedAttention) and rows is not None:
+            drafted = engine_config.speculative_tokens
+            spec = SharedCaches(mixer, rows, size, drafted, fp4_keys=fp4_keys).of(part)
+        else:
+            spec = compressed_cache(part, mixer, exact, size, fp4_keys=fp4_keys)
+        if kernel < size and part in {CachePart.ATTENTION, CachePart.INDEXER}:
+            # Where layers share a block, kernels of a fixed size read whole pieces of it.
+            spec = replace(spec, block_alignment=replace(spec, block_size=kernel).page_size)
+        yield spec
 
 
 def _beside_heads(

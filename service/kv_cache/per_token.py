@@ -89,7 +89,7 @@ def _stored(mixer: TokenMixer, stored: CacheFormat) -> Iterator[tuple[Fraction |
             yield vector, True
             if mixer.compresses:
                 yield Fraction(vector, mixer.compress_ratio), False
-            if mixer.indexer is not None:
+            if mixer.indexer is not None and mixer.keeps_keys:
                 yield Fraction(indexer_bytes(mixer.indexer), mixer.compress_ratio), False
         case _:
             assert_never(mixer)

@@ -225,7 +225,7 @@ def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> in
             tokens = min(MLA_CONTEXTS * run.length, MLA_TOKENS)
             sizes.append(tokens * mixer.head_size)
         elif isinstance(mixer, CompressedAttention):
-            groups = -(-run.length // mixer.compress_ratio) if mixer.compresses else 0
+            groups = -(-run.length // mixer.compress_ratio) if mixer.reads_compressed else 0
             rows = groups + mixer.sliding_window + run.tokens
             sizes.append(COMPRESSED_CHUNK * rows * mixer.head_size)
     return max(sizes) * run.element_bytes

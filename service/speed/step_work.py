@@ -11,6 +11,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import SharedCompressedAttention
 from service.architecture.layers.decoder_layer import DecoderLayer, Mixer, TokenMixer
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.mla import MultiHeadLatentAttention
@@ -318,6 +319,8 @@ def _pair_work(mixer: TokenMixer, ranks: int) -> AttentionWork:
         case MultiHeadLatentAttention():
             width = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.weights.v_head_dim
             window = mixer.sliding_window or (None if mixer.indexer is None else mixer.indexer.top_k)
+        case SharedCompressedAttention():
+            width, window = 2 * mixer.head_size, mixer.sliding_window + mixer.selected_tokens
         case _:
             width, window = 2 * mixer.head_size, None
     heads = mixer.num_heads / ranks

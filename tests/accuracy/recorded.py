@@ -49,14 +49,17 @@ class Recorded:
         return _architecture(self.name, name)
 
 
-RECURRENT, SPARSE, UNEVEN, LATE, DRAWN = RECORDINGS = (
+RECURRENT, SPARSE, UNEVEN, LATE, DRAWN, SHARED = RECORDINGS = (
     Recorded("recurrent"),
     Recorded("sparse"),
     Recorded("uneven"),
     Recorded("late"),
     Recorded("drawn"),
+    Recorded("shared"),
 )
-"""``drawn`` holds questions drawn at random: models, flags and GPUs, beside each release's own defaults."""
+"""``drawn`` holds questions drawn at random: models, flags and GPUs, beside each release's own defaults.
+``shared`` holds DeepSeek V4.1, most of whose layers read what an earlier one compressed; its bytes leave out
+tables of n-grams, which the engine keeps in the host's memory."""
 
 
 @cache

@@ -50,8 +50,6 @@ def test_a_class_with_a_reason_is_one_that_releases_list() -> None:
 @pytest.mark.parametrize(
     ("class_name", "reason"),
     [
-        ("Kolibri1ForCausalLM", "transformers"),
-        ("DeepseekV41ForCausalLM", "compressed"),
         ("NemotronParseForConditionalGeneration", "cross"),
     ],
 )

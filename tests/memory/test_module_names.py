@@ -276,6 +276,67 @@ def test_entries_of_several_forms_match_in_a_long_list_as_alone(entries: list[st
     assert (name in ModuleNames.parse((*entries, *others))) == expected
 
 
+# Entries that have the same signs, but between other characters.
+COLLIDING = [
+    (r"re:.*a", r"re:a.*", r"re:b.*a"),
+    (r"re:x\.a", r"re:x\d.a", r"re:x\w\.a"),
+    ("x.a*", "x.*a", "*x.a"),
+    ("*a*", "a**", "a*b*"),
+    (r"re:a\.b", r"x:a\.b", r"a:re:\.b"),
+    ("a.b\nc", "a.b", "c"),
+]
+
+
+@pytest.mark.parametrize("entries", COLLIDING)
+@given(st.integers(0, 2), st.text(alphabet="abx.1", min_size=1, max_size=5))
+def test_entries_with_equal_signs_are_told_apart(entries: tuple[str, ...], turn: int, name: str) -> None:
+    """What `re.match`, `fnmatch` and equality say of each entry of a list that is too long for one automaton.
+
+    The entries are repeated, so a list of them means what the three of them mean.
+    """
+    several = (*entries[turn:], *entries[:turn]) * LONG
+    expected = any(
+        bool(re.match(each[3:], name)) if each.startswith("re:") else fnmatchcase(name, each)
+        for each in entries
+    )
+    read = ModuleNames.parse(several)
+
+    assert (name in read) == expected or not read.readable
+
+
+EXTRA = st.sampled_from(["{}", r".*{}", r"{}\.", r".*{}\.1", "{}.*x", "{}+", "{}x$"])
+
+
+@given(
+    st.lists(st.builds(str.format, EXTRA, st.text(alphabet="xy", min_size=1, max_size=3)), max_size=6),
+    st.text(alphabet="xy.1", min_size=1, max_size=8),
+)
+def test_keys_of_a_long_object_are_names_or_searched_for(keys: list[str], name: str) -> None:
+    """AutoRound's `extra_config`: a key without operators is a whole name, others are as for `re.search`.
+
+    No prefix of a model has an x or y.
+    """
+    others = [form.format(number) for number in range(LONG + 1) for form in ("z{}", r".*z\.{}", r"z_\.{}")]
+    section = {"bits": 4, "group_size": 128, "extra_config": {key: {"bits": 8} for key in [*keys, *others]}}
+    groups = read_scheme_groups(Config(section), "auto-round")
+    expected = any(re.search(key, name) if set("\\*+^$").intersection(key) else key == name for key in keys)
+
+    found = any(name in module_names(group.targets) for group in groups if group.targets)
+
+    assert found == expected
+
+
+@given(st.lists(st.sampled_from(["a", "b.c", "model.layers.1.mlp", ""]), min_size=1, max_size=12))
+def test_parts_of_experts_are_named_by_the_fused_experts(parents: list[str]) -> None:
+    """ModelOpt's mixed precision: the name before the first `.experts.`, in whatever order the parts come."""
+    names = [f"{parent}.experts.{number}.up_proj" for number, parent in enumerate(parents)]
+    names += ["lm_head", "x.experts", "a.experts.0.experts.1"]
+    layers = {name: {"quant_algo": "FP8"} for name in names}
+    (group,) = read_scheme_groups(Config({"quantized_layers": layers}), "modelopt_mixed")
+
+    assert set(group.targets) == {*(f"{p}.experts" for p in parents), "lm_head", "x.experts", "a.experts"}
+
+
 def test_a_name_of_a_long_object_comes_before_an_expression() -> None:
     """AutoRound's `extra_config`, vLLM 0.33.0, _resolve_raw: names are looked for first."""
     extra: dict[str, object] = {r".*x\.a": {"bits": 8}, "layers.x.a": {"bits": 2}}

@@ -1,6 +1,7 @@
 """Weights of models that the bundled snapshot lacks against what real releases allocate."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from math import isqrt
 from typing import Any
@@ -11,6 +12,7 @@ from service.architecture.model import ModelArchitecture
 from service.engine_config.release_reading import as_read_by
 from service.engines.releases import find_release, rules_for
 from service.memory.parallelism import Parallelism
+from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.parameters import parameter_bytes_per_stage
 from service.units import round_up
 from tests.accuracy.oracle import gpu_of
@@ -53,7 +55,11 @@ def missing(recorded: Recorded, row: Mapping[str, Any]) -> list[int]:
     """Return what the engine allocates on each stage beyond ours."""
     release = find_release(row["engine_version"])
     model = as_read_by(recorded.architecture(row["config"]), rules_for(release).checkpoints)
-    stages = parameter_bytes_per_stage(model, deployment_of(row), release)
+    deployment = deployment_of(row)
+    stages = list(parameter_bytes_per_stage(model, deployment, release))
+    if "speculative_config" in row["serve"]:
+        drafted = replace(model, draft=model.drafts.parallel)
+        stages[-1] += draft_parameters(drafted, deployment, release).bytes
     theirs = row["expect"]["parameter_bytes_per_pp_rank"]
     return [their - our for their, our in zip(theirs, stages, strict=True)]
 

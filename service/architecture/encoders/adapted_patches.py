@@ -1,6 +1,7 @@
 """Vision encoders followed by an adapter between their width and the decoder's."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
@@ -140,29 +141,67 @@ def deepseek_v4(config: Config) -> tuple[Tower, ...]:
     depth = config.integer("vision_n_layers", default=0, minimum=0, maximum=MAX_LAYERS)
     if not depth:
         return ()
-    width, inner = config.integer("vision_dim"), config.integer("vision_inter_dim")
-    hidden = config.integer("hidden_size")
-    patch = IMAGE_CHANNELS * config.integer("vision_patch_size") ** 2
-    merged = width * config.count("vision_downsample_ratio") ** 2
-    # Four vectors that mark the borders of images and rows; their 32-bit elements count as two.
-    marks = 4 * 2 * hidden
-    return (
-        Tower(
-            name="vision",
-            depth=depth,
-            layers="blocks",
-            block=(
-                *attention_projections(("attn.wqkv", "attn.wo"), width, bias=True, output_bias=True),
-                *feed_forward_projections(("mlp.w1", "mlp.w2"), width, inner, gated=True, bias=False),
-            ),
-            block_elements=2 * width,
-            frame=(
-                Projection("aligner.w1", merged, (hidden,), Split.COLUMN, bias=True),
-                Projection("aligner.w2", hidden, (hidden,), Split.ROW, bias=True),
-            ),
-            frame_elements=(patch + 2) * width + marks,
-            quantizable=False,
+    named = _Ends(
+        hidden=config.integer("hidden_size"),
+        patch=config.integer("vision_patch_size"),
+        merged=config.count("vision_downsample_ratio"),
+        marks=4,
+    )
+    return (_of_deepseek(depth, config.integer("vision_dim"), config.integer("vision_inter_dim"), named),)
+
+
+def deepseek_v41(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of DeepSeek V4.1, which has a section of its own.
+
+    Source: vLLM 0.30.0 to 0.33.0, transformers_utils/configs/deepseek_v41.py and
+    models/deepseek_v41/nvidia/vl_model.py.
+    """
+    vision = config.section("vision_config") or Config({}, config.at("vision_config"))
+    depth = vision.integer("num_hidden_layers", default=0, minimum=0, maximum=MAX_LAYERS)
+    named = _Ends(
+        hidden=(config.section("text_config") or config).integer("hidden_size"),
+        patch=vision.integer("patch_size", default=14),
+        merged=vision.count("downsample_ratio", default=3),
+        marks=3,
+    )
+    width, inner = (
+        vision.integer("hidden_size", default=1024),
+        vision.integer("intermediate_size", default=2816),
+    )
+    return (_of_deepseek(depth, width, inner, named),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What lies around the layers of DeepSeek's tower."""
+
+    hidden: int
+    patch: int
+    """Pixels of a side of a patch."""
+    merged: int
+    """Patches of a side that become one token."""
+    marks: int
+    """Vectors that mark the borders of images and rows, in 32 bits."""
+
+
+def _of_deepseek(depth: int, width: int, inner: int, ends: _Ends) -> Tower:
+    # The 32-bit elements of the marks count as two.
+    frame = (IMAGE_CHANNELS * ends.patch**2 + 2) * width + ends.marks * 2 * ends.hidden
+    return Tower(
+        name="vision",
+        depth=depth,
+        layers="blocks",
+        block=(
+            *attention_projections(("attn.wqkv", "attn.wo"), width, bias=True, output_bias=True),
+            *feed_forward_projections(("mlp.w1", "mlp.w2"), width, inner, gated=True, bias=False),
         ),
+        block_elements=2 * width,
+        frame=(
+            Projection("aligner.w1", width * ends.merged**2, (ends.hidden,), Split.COLUMN, bias=True),
+            Projection("aligner.w2", ends.hidden, (ends.hidden,), Split.ROW, bias=True),
+        ),
+        frame_elements=frame,
+        quantizable=False,
     )
 
 

@@ -8,6 +8,7 @@ from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.ngram_lookup import NgramLookup
 from service.architecture.layers.recurrence import NgramConvolution, Recurrence
 
 TokenMixer: TypeAlias = Attention | MultiHeadLatentAttention | CompressedAttention
@@ -38,6 +39,8 @@ class DecoderLayer:
     """A recurrent mixer that runs in parallel to the attention (Falcon-H1)."""
     before: NgramConvolution | None = None
     """A convolution over n-gram embeddings that runs before the mixer (Qwen4 Exp)."""
+    ngrams: NgramLookup | None = None
+    """Embeddings of n-grams that are added before the mixer (DeepSeek V4.1)."""
     mixer_name: str = ""
     """Name of the mixer's module in checkpoints; empty is the usual name of its type."""
     feed_forward_name: str = "mlp"

@@ -13,6 +13,8 @@ class ExpertWeights:
     shared_gate: bool = False
     """A learned scalar gate weighs the shared expert (Qwen)."""
     router_bias: bool = False
+    media_bias: bool = False
+    """The router has a second bias, for the tokens of images (DeepSeek V4)."""
     expert_bias: bool = False
     router_float32: bool = False
     """The router's matrix is stored in 32 bits."""

@@ -13,7 +13,7 @@ class HyperConnections:
     merged_everywhere: bool
     """Every pipeline stage, not only the last, builds the module that merges the copies at the end."""
     summed: bool = False
-    """The copies are added up after the last layer, which takes no weights (GLM-5 Next)."""
+    """The copies are added up after the last layer, which takes no weights (GLM-5 Next, DeepSeek V4.1)."""
 
     @property
     def rows(self) -> int:

@@ -282,6 +282,17 @@ FAMILIES: Final[Mapping[str, Family]] = {
         ),
         frame=ALL_EVERYWHERE,
     ),
+    # transformers 5.20, modeling_kolibri1.py: earlier versions, which the release allows too, lack the class.
+    "Kolibri1ForCausalLM": Family(
+        Decoder(
+            norms=4,
+            norm=PER_HEAD,
+            windows=by_pattern("sliding_window_pattern", 5),
+            sparse=Sparse(
+                count=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",)
+            ),
+        ),
+    ),
     "MellumForCausalLM": Family(
         Decoder(norm=PER_HEAD, windows=by_type, sparse=Sparse(is_sparse=_declared_sparse)),
     ),

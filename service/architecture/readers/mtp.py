@@ -7,8 +7,9 @@ from typing import Final, TypeAlias
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.drafts import Joint, MarkovHead
 from service.architecture.layers.attention import Attention
-from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
 from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.hidden_streams import HyperConnections
 from service.architecture.layers.mla import MultiHeadLatentAttention
@@ -39,10 +40,11 @@ def read_own_draft(class_name: str, text: Config, family: Family) -> DraftSource
 
 def _parallel(class_name: str, text: Config, family: Family) -> Draft | None:
     """Read the layers that draft a block of tokens at once; ``None`` where a config names none."""
-    if class_name not in PARALLEL_CLASSES or TARGETS not in text:
+    reader = PARALLEL_READERS.get(class_name)
+    if reader is None or TARGETS not in text:
         return None
     try:
-        return _dspark(text, family)
+        return reader(text, family)
     except InvalidConfig:
         return None
 
@@ -232,6 +234,11 @@ def _window_layer(text: Config, family: Family) -> DecoderLayer:
     layer = family.layers(text)[-1]
     if not isinstance(layer.mixer, CompressedAttention):
         raise InvalidConfig(text.at("compress_ratios"), "has no compressed attention")
+    if isinstance(layer.mixer, SharedCompressedAttention):
+        mixer = replace(
+            layer.mixer, compress_ratio=0, compresses_tokens=False, selected_tokens=0, indexer=None
+        )
+        return replace(layer, mixer=mixer, ngrams=None)
     return replace(layer, mixer=replace(layer.mixer, compress_ratio=1, indexer=None))
 
 
@@ -286,6 +293,32 @@ def _dspark(text: Config, family: Family) -> Draft:
     )
 
 
+def _dspark_v41(text: Config, family: Family) -> Draft:
+    """Read the same layers of a DeepSeek V4.1, which have fewer experts and nothing to merge copies with.
+
+    Source: vLLM 0.30.0 to 0.33.0, models/deepseek_v41/nvidia/dspark.py and model.py DeepseekV4MoE.
+    """
+    count = _modules(text, "n_mtp_layers", _modules(text, MODULES, DSPARK_LAYERS))
+    layer = _window_layer(text, family)
+    experts = layer.feed_forward
+    if isinstance(experts, MixtureOfExperts):
+        experts = replace(
+            experts,
+            num_experts=text.count("dspark_n_routed_experts", default=experts.num_experts),
+            experts_per_token=text.count("dspark_num_experts_per_tok", default=experts.experts_per_token),
+        )
+    draft = _dspark(text, family)
+    block = None if draft.markov is None else draft.markov.block
+    return replace(
+        draft,
+        class_name="DSparkV41DraftModel",
+        predicts=block or draft.predicts,
+        layers=(replace(layer, feed_forward=experts),) * count,
+        float32_weights=_mixed_weights(text, family, count, 0),
+        markov=None if draft.markov is None else replace(draft.markov, stacks_keys=False),
+    )
+
+
 def _is_mla(layer: DecoderLayer) -> bool:
     return isinstance(layer.mixer, MultiHeadLatentAttention)
 
@@ -305,9 +338,13 @@ def _selects_blocks(layer: DecoderLayer) -> bool:
 TARGETS: Final = "dspark_target_layer_ids"
 DSPARK_LAYERS: Final = 3
 """vLLM 0.25.1 to 0.32.0, DSparkDeepseekV4Model, where ``n_mtp_layers`` does not tell."""
-PARALLEL_CLASSES: Final = frozenset({"DeepseekV4ForCausalLM"})
 NEMOTRON_SIGNS: Final[Mapping[str, str]] = {"full_attention": "*", "attention": "*", "moe": "E"}
 
+PARALLEL_READERS: Final[Mapping[str, Reader]] = {
+    "DeepseekV4ForCausalLM": _dspark,
+    "DeepseekV41ForCausalLM": _dspark_v41,
+}
+"""Readers of layers that draft a block at once, by the architecture class of the model."""
 READERS: Final[Mapping[str, Reader]] = {
     "DeepseekV3ForCausalLM": _deepseek("DeepSeekMTPModel"),
     "DeepseekV32ForCausalLM": _deepseek("DeepSeekMTPModel"),

@@ -41,6 +41,8 @@ class CapacityRules:
     """Whether --num-gpu-blocks-override also replaces the available bytes in the check."""
     token_report: TokenReport
     """What 'GPU KV cache size' counts."""
+    reports_first_stage: bool
+    """Whether it counts the first pipeline stage's groups, not the last one's."""
     report_lines: tuple[str, ...]
     """How the engine prints its capacity."""
     memory_refusal: str

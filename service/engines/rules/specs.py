@@ -52,3 +52,5 @@ class SpecRules:
     """Whether sliding windows keep the tokens that several prediction modules read again."""
     specs_state_kernel_block: bool
     """Whether layers on kernels with fixed block sizes are of another spec than those on others."""
+    compressed_rows_align_blocks: bool
+    """Whether blocks over all layers are rounded to whole rows of DeepSeek V4.1's fp8 and NVFP4 caches."""

@@ -14,6 +14,8 @@ class SpeculationRules:
     """Models that have prediction (MTP) layers of their own, by model_type or architecture class, and the
     class of the draft.
     """
+    refused_own_drafts: Mapping[str, str]
+    """Models whose own layers cannot be used as prediction (MTP) layers, by model_type, and the refusal."""
     drafts_by_model: bool
     """Whether a model with prediction layers uses them whatever method is named, when no draft model is."""
     default_method: str | None

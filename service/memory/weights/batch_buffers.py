@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from service.architecture.layers.attention import Attention
-from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
@@ -34,6 +34,7 @@ def batch_buffers(
     yield deep_feature_bytes(architecture, stage), "buffers for features of an encoder's inner layers"
     yield per_layer_bytes(architecture, stage), "the buffer for each layer's own embeddings"
     yield selection_bytes(architecture, stage), "the buffer for the tokens that indexers select"
+    yield ngram_bytes(architecture, stage), "the buffers for embeddings of n-grams"
     streams = stream_bytes(architecture, stage, keeps_streams=keeps_streams)
     yield streams, "the buffer from which a draft reads the residual streams"
 
@@ -82,12 +83,24 @@ def _selected(layers: Iterable[DecoderLayer], stage: WeightStage) -> int:
 def _selected_by(layer: DecoderLayer, stage: WeightStage) -> int:
     """Return the number of indices that a layer selects for a stage."""
     mixer = layer.mixer
+    if isinstance(mixer, SharedCompressedAttention):
+        return stage.batch_tokens * (mixer.selected_tokens + mixer.candidate_blocks)
     if isinstance(mixer, MultiHeadLatentAttention | CompressedAttention):
         return stage.batch_tokens * mixer.indexer.top_k if mixer.indexer is not None else 0
     if isinstance(mixer, Attention) and mixer.block_indexer is not None:
         heads = stage.shards.kv_heads(mixer.block_indexer.num_heads)
         return round_up(stage.batch_tokens, ROWS_PER_LOAD) * heads * mixer.block_indexer.top_k
     return 0
+
+
+def ngram_bytes(architecture: ModelArchitecture, stage: WeightStage) -> int:
+    """Return the bytes of the buffers into which embeddings of n-grams come from the host (DeepSeek V4.1).
+
+    Source: vLLM 0.30.0 to 0.33.0, models/deepseek_v41/common/engram.py Engram.staged_rows.
+    """
+    lookups = (layer.ngrams for layer in architecture.layers[stage.layers.start : stage.layers.stop])
+    rows = sum(stage.shards.share(lookup.tables) * lookup.width for lookup in lookups if lookup is not None)
+    return stage.batch_tokens * rows * BFLOAT16_BYTES
 
 
 def stream_bytes(architecture: ModelArchitecture, stage: WeightStage, *, keeps_streams: bool) -> int:

@@ -5,11 +5,12 @@ from itertools import chain
 from typing import Final, Self, assert_never
 
 from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
-from service.architecture.layers.compressed_attention import CompressedAttention
+from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer, SharedBlock
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.mla import MultiHeadLatentAttention
+from service.architecture.layers.ngram_lookup import NgramLookup
 from service.architecture.layers.recurrence import (
     GatedDeltaNet,
     LinearAttention,
@@ -19,7 +20,7 @@ from service.architecture.layers.recurrence import (
 from service.architecture.layers.sparse_indexers import RegionIndexer
 from service.architecture.quantization import Quantization
 from service.engines.rules.specs import SpecRules
-from service.memory.weights.compressed_modules import compressed_modules
+from service.memory.weights.compressed_modules import compressed_modules, shared_compressed_modules
 from service.memory.weights.mla_modules import indexer_modules, mla_modules
 from service.memory.weights.modules import (
     Experts,
@@ -31,11 +32,16 @@ from service.memory.weights.modules import (
 )
 from service.memory.weights.recurrent_modules import recurrent_modules
 from service.memory.weights.weight_layout import DecoderLayout
-from service.units import round_up
+from service.units import next_power_of_two, round_up
 
 FLOAT32_BYTES = 4
 INT32_BYTES = 4
 PARTS_OF_QKV = ("q_proj", "k_proj", "v_proj")
+LEAST_SINKS: Final = 64
+"""Heads that FlashMLA's kernels take at least: vLLM 0.30.0 to 0.33.0, get_padded_num_q_heads."""
+FLASHINFER_SINKS: Final = 8
+"""Those of FlashInfer, on which the model runs on SM12x: vLLM 0.30.0 to 0.33.0, _pad_to_supported_q_heads."""
+CONSUMER_BLACKWELL: Final = 12
 INTERLEAVED_GATES: Final = "Qwen3NextForCausalLM"
 """The class whose gates are always split: vLLM 0.22.0 to 0.33.0, qwen3_next.py gqa_interleaved_layout."""
 
@@ -64,6 +70,10 @@ class Built:
     """Elements of a shared expert's width that are on one rank together."""
     whole_state_gates: bool = False
     """Each rank has the whole matrix of the gates of gated delta nets."""
+    split_ngram_projections: bool = True
+    """Ranks share the projection of n-gram embeddings."""
+    least_sinks: int = LEAST_SINKS
+    """Sinks of attention heads that a rank has at least (DeepSeek V4.1)."""
 
     @classmethod
     def of(
@@ -88,6 +98,8 @@ class Built:
             split_gates=layout.split_modern_gates,
             shared_expert_block=blocks[0] if blocks and class_name in layout.padded_shared_experts else 1,
             whole_state_gates=method in layout.whole_state_gates and class_name != INTERLEAVED_GATES,
+            split_ngram_projections=layout.split_ngram_projections,
+            least_sinks=FLASHINFER_SINKS if capability[0] == CONSUMER_BLACKWELL else LEAST_SINKS,
         )
 
 
@@ -101,6 +113,19 @@ def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, b
         yield from recurrent_modules(layer.before, hidden, f"{name}.ple", shards)
     if layer.beside is not None:
         yield from recurrent_modules(layer.beside, hidden, f"{name}.mamba", shards)
+    if layer.ngrams is not None:
+        shared = shards if built.split_ngram_projections else Shards()
+        yield from _ngrams(layer.ngrams, hidden, f"{name}.engram", shared)
+
+
+def _ngrams(lookup: NgramLookup, hidden: int, name: str, shards: Shards) -> Modules:
+    """Yield what turns n-gram embeddings into keys and a value: vLLM 0.30.0 to 0.33.0, common/engram.py.
+
+    Its tables are in the host's memory.
+    """
+    outputs = shards.share(hidden * (lookup.copies + 1))
+    yield Linear(f"{name}.wkv", lookup.tables * lookup.width, (outputs,), splits_outputs=shards.splits)
+    yield PlainModule(2 * lookup.copies * hidden)
 
 
 def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
@@ -146,6 +171,9 @@ def _mixer(mixer: Mixer, hidden: int, name: str, shards: Shards, built: Built) -
                 reuses_none=built.reused_selection_needs_none,
             )
             return chain(mla_modules(mixer, hidden, name, shards), indexer)
+        case SharedCompressedAttention():
+            sinks = max(built.least_sinks, next_power_of_two(shards.share(mixer.num_heads)))
+            return shared_compressed_modules(mixer, hidden, name, shards, sinks)
         case CompressedAttention():
             return compressed_modules(mixer, hidden, name, shards)
         case NoAttention():
@@ -358,6 +386,8 @@ def routed_experts(
         yield PlainModule(choices * hidden, FLOAT32_BYTES if wide else None, outputs=choices)
     if weights.router_bias:
         yield PlainModule(choices, None if weights.expert_bias else FLOAT32_BYTES)
+    if weights.media_bias:
+        yield PlainModule(choices, FLOAT32_BYTES)
     yield PlainModule(weights.hashed_tokens * network.experts_per_token, INT32_BYTES)
     # Gemma 4 has its experts in a module of their own, beside the dense network.
     routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"

@@ -81,7 +81,7 @@ def _modules(draft: Draft, deployment: Parallelism, release: Version, sizes: Mod
     yield PlainModule(draft.float32_weights, FLOAT32)
     if draft.markov is not None:
         yield from _markov(draft.markov, hidden, shards, layout)
-        if layout.stacked_context_keys:
+        if layout.stacked_context_keys and draft.markov.stacks_keys:
             yield Linear("context_keys", hidden, _key_widths(draft))
     yield PlainModule(draft.mapped_rows, TABLE_ENTRY_BYTES)
     heads = 0 if layout.shared_predictor_heads else draft.heads

@@ -50,7 +50,7 @@ class Fragments:
     def occur_in(self, name: str) -> bool:
         """Whether one of the strings is anywhere in a name."""
         form, texts = self.form, self.texts
-        if form == PLAIN and len(texts) <= len(name):
+        if len(texts) <= len(name) and form == PLAIN:
             return any(text in name for text in texts)
         written, before, after = form.text(name), form.before, form.after
         begin = written.find(form.head)

@@ -292,6 +292,17 @@ class ModuleBytes:
         return _named(self.spelling, name, parts if self.maps_parts else ())
 
     def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
+        """Return the scheme of a module, which is looked for in all groups once."""
+        known = self._schemes
+        if (name, parts) not in known:
+            known[name, parts] = self._found_scheme(name, parts)
+        return known[name, parts]
+
+    @cached_property
+    def _schemes(self) -> dict[tuple[str, tuple[str, ...]], WeightScheme | None]:
+        return {}
+
+    def _found_scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
         if quantization is None or not quantization.schemes:
             return None
@@ -308,8 +319,9 @@ class ModuleBytes:
         return None
 
     def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
-        if any(targets.has(each, prefixes) for each in names):
-            return True
+        for each in names:
+            if targets.has(each, prefixes):
+                return True
         method = "" if self.quantization is None else self.quantization.method
         by_ends = method in AUTO_ROUND and self.layout.exceptions_by_ends
         return by_ends and targets.end(names[0], prefixes)

@@ -106,7 +106,7 @@ class ModuleNames:
         return self._is_listed(_prefixed(name, prefixes))
 
     def _is_listed(self, written: tuple[str, ...]) -> bool:
-        return not all(names.texts.isdisjoint(written) for names in self.names)
+        return any(not names.texts.isdisjoint(written) for names in self.names)
 
     def end(self, name: str, prefixes: tuple[str, ...] = PREFIXES) -> bool:
         """Whether an entry without operators is the last parts of the engine's name of a module."""
@@ -118,8 +118,11 @@ class ModuleNames:
         if self._is_listed(written):
             return True
         inside = name if prefixes == PREFIXES else prefixes[0] + name
-        if _begins(self.beginnings, name, prefixes) or any(each.occur_in(inside) for each in self.parts):
+        if self.beginnings and _begins(self.beginnings, name, prefixes):
             return True
+        for each in self.parts:
+            if each.occur_in(inside):
+                return True
         if self.globs.begins and self.globs.match(self.globs.after(name)):
             return True
         if prefixes != PREFIXES:
@@ -143,7 +146,7 @@ class ModuleNames:
         paths = [".".join(parts[begin:end]) for begin, end in ends]
         paths += [prefix + path for path in paths if name.startswith(path) for prefix in PREFIXES]
         paths += [f"{path}." for path in paths]
-        return any(path in names.texts for names in self.names for path in paths)
+        return self._is_listed(tuple(paths))
 
     def _occurs(self, name: str, prefixes: tuple[str, ...]) -> bool:
         inside = name if prefixes == PREFIXES else prefixes[0] + name

@@ -194,6 +194,8 @@ def _sizes_per_stage(
         )
 
 
+@LONG_LISTS.emptied
+@lru_cache(maxsize=64)
 def _rules(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[ModuleBytes, Built]:

@@ -12,7 +12,7 @@ Forms that runs cannot express (repeated groups, look-arounds, back references) 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 from typing import Final, NoReturn, Self, TypeAlias
@@ -257,6 +257,8 @@ class Expressions:
     before_optional: int
     last_optional: int
     ends: int
+    known: dict[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
+    """Positions after a path, from the positions before it."""
 
     @classmethod
     def of(cls, runs: Iterable[Run]) -> Self:
@@ -288,13 +290,28 @@ class Expressions:
         return cls(steps, begins, optional, before, last, ends)
 
     def after(self, text: str, reached: int | None = None) -> int:
-        """Return the positions reached after a text, from the positions ``reached`` or from the beginning."""
-        places = self._passed(self.begins if reached is None else reached)
+        """Return the positions reached after a text, from the positions ``reached`` or from the beginning.
+
+        Names of modules begin as others do, so the positions after the path before the last part are kept.
+        """
+        begins = self.begins if reached is None else reached
+        path, dot, last = text.rpartition(".")
+        if not dot:
+            return self._after(last, self._passed(begins))
+        known = self.known.get((path, begins))
+        if known is None:
+            known = self.known[path, begins] = self.after(path, begins)
+        return self._after(f".{last}", known)
+
+    def _after(self, text: str, places: int) -> int:
+        steps, optional, before, last = self.steps, self.optional, self.before_optional, self.last_optional
         for character in text:
-            takes, again = self.steps.get(character, (0, 0))
-            places = self._passed(((places << 1) & takes) | (places & again))
             if not places:
                 break
+            takes, again = steps.get(character, (0, 0))
+            places = ((places << 1) & takes) | (places & again)
+            filled = places | last
+            places |= optional & (~(filled - before) ^ filled)
         return places
 
     def match(self, places: int) -> bool:

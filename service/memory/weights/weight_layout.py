@@ -42,6 +42,8 @@ class DecoderLayout:
     """Classes whose routers are quantized unless the checkpoint excludes them."""
     padded_shared_experts: frozenset[str]
     """Classes whose shared experts are padded, so that each rank has whole blocks that share a scale."""
+    split_ngram_projections: bool
+    """The projection of n-gram embeddings (DeepSeek V4.1) is split over the ranks."""
     unmapped_classes: frozenset[str]
     """Classes whose fused projections are not matched by the names of their parts."""
 
