@@ -11,7 +11,7 @@ from service.units import GIB
 MEDIA_CACHE_GIB: Final = 4
 """vLLM 0.10.2 to 0.32.0, MultiModalConfig.mm_processor_cache_gb."""
 PINNED: Final = 2
-"""Pinned memory is rounded up to a power of two: less than twice as much (PyTorch's allocator of the host)."""
+"""Pinned memory is rounded up to a power of two: less than twice as much (PyTorch's host allocator)."""
 NOTHING: Final = exact(0, Basis.COMPUTED, "no flag asks for it")
 BLOCKS_SOURCE: Final = "kv_offloading_size; vLLM 0.13.0 and 0.32.0, VllmConfig._post_init_kv_transfer_config"
 BLOCKS_ELSEWHERE: Final = "vLLM 0.24.0 to 0.32.0: the LMCache server's own setting decides, not this flag"
