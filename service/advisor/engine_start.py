@@ -297,7 +297,7 @@ def read_by_release(architecture: ModelArchitecture, rules: EngineRules) -> Mode
     other, first = architecture.by_suffix, first_releases()
     if other is not None and first[other.class_name] <= rules.release < first[architecture.class_name]:
         architecture = other
-    return as_read_by(as_written_for(architecture, rules.checkpoints, rules.release), rules.checkpoints)
+    return as_read_by(as_written_for(architecture, rules.checkpoints, rules.release), rules)
 
 
 def before_backends(

@@ -52,6 +52,8 @@ class DeclaredFields:
     """Whether the config says if the output is tied to the embedding."""
     untied: bool = False
     """Whether the text part says that it is not."""
+    text_tied: bool = False
+    """Whether the text part says that it is."""
     vision: bool = False
     """Whether it has a part on images (``vision_config``)."""
     attention_layers: bool = True
@@ -72,6 +74,8 @@ class StateFields:
     """Tokens that the kernels of recurrent layers process at a time."""
     counted: Recurrence | None = None
     """A state that the engine aligns blocks with, whether or not a layer has it."""
+    declared: bool = True
+    """Whether the class tells the engine that it has states, so that blocks are aligned with them."""
 
 
 NO_MEDIA: Final = MediaInputs()

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
+from operator import contains
 from typing import Any, Final, TypeVar
 
 from service.architecture.compressed_parts import CompressedGroup
@@ -209,13 +210,33 @@ ANY_IGNORING: Final = (
 )
 
 
+EXPRESSION: Final = "re:"
+"""Begins an entry that is a regular expression, where a method knows any."""
+PLAIN_LISTS: Final = frozenset({"auto_awq", "awq", "awq_marlin", "fp8", "mxfp4"})
+"""Methods whose lists hold names or parts of them alone: a pattern names no module.
+
+Source: vLLM 0.20.2 to 0.32.0, quant_utils.py is_layer_skipped.
+"""
+GLOB_LISTS: Final = frozenset({"mxfp8", "modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed"})
+"""Methods whose lists may hold shell patterns too: vLLM 0.20.2 to 0.32.0, modelopt.py is_layer_excluded."""
+
+
 def read_ignored(section: Config, method: str) -> tuple[str, ...]:
     """Return the names and patterns of the modules that stay unquantized."""
     inner = section.section("quantization") or section
     sections = (section, inner) if inner is not section else (section,)
     lists = [part.texts(key) for key in IGNORING.get(method, ANY_IGNORING) for part in sections]
-    stated = [names for names in lists if names]
+    stated = [names for each in lists if (names := _matchable(each, method))]
     return Names.of(stated[0] if len(stated) == 1 else dict.fromkeys(chain.from_iterable(stated)))
+
+
+def _matchable(names: tuple[str, ...], method: str) -> tuple[str, ...]:
+    """Return the entries that a method can match with a name."""
+    if method in PLAIN_LISTS and any(map(contains, names, repeat("*"))):
+        names = tuple(name for name in names if "*" not in name)
+    if method in PLAIN_LISTS | GLOB_LISTS and any(map(contains, names, repeat(EXPRESSION))):
+        return tuple(name for name in names if not name.startswith(EXPRESSION))
+    return names
 
 
 def modelopt_scheme(algorithm: str, group_size: int | None) -> WeightScheme | None:

@@ -5,11 +5,14 @@ from dataclasses import replace
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
+from service.engines.engine_rules import EngineRules
 from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.tied_outputs import TiedOutputRules
 
 
-def as_read_by(architecture: ModelArchitecture, rules: CheckpointRules) -> ModelArchitecture:
-    """Return the model with the layers that the release builds of it."""
+def as_read_by(architecture: ModelArchitecture, release: EngineRules) -> ModelArchitecture:
+    """Return the model with the layers and the output that the release builds of it."""
+    architecture, rules = _with_output(architecture, release.tied_outputs), release.checkpoints
     if architecture.class_name in rules.left_to_transformers:
         return replace(
             architecture,
@@ -18,6 +21,16 @@ def as_read_by(architecture: ModelArchitecture, rules: CheckpointRules) -> Model
             class_limits=replace(architecture.class_limits, pipeline_parallel=True),
         )
     return _with_rotary_size(architecture, rules)
+
+
+def _with_output(architecture: ModelArchitecture, rules: TiedOutputRules) -> ModelArchitecture:
+    """Return the model with its output tied as the release has it, by the text part or the whole config.
+
+    Source: vLLM 0.20.0 to 0.33.0, VllmConfig.with_hf_config passes the word of the whole config on.
+    """
+    name, tied = architecture.class_name, architecture.declared.text_tied
+    decides = name in rules.tied_as_text or (tied and name in rules.tied_by_either)
+    return replace(architecture, tie_word_embeddings=tied) if decides else architecture
 
 
 def _with_rotary_size(architecture: ModelArchitecture, rules: CheckpointRules) -> ModelArchitecture:

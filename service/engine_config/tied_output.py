@@ -23,6 +23,13 @@ def check_tied_output(
         )
     if not architecture.tie_word_embeddings:
         return
+    if name in classes.untied_classes:
+        raise EngineRefusal(
+            Stage.MODEL,
+            "",
+            type="AssertionError",
+            detail=f"vLLM {rules.release} asserts that tie_word_embeddings is false in {name}.",
+        )
     quantization = architecture.quantization
     by_modelopt = quantization is not None and quantization.method.startswith("modelopt")
     if by_modelopt and name in classes.modelopt_untied_classes:

@@ -116,7 +116,8 @@ def _of_weak(
     called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
     if called is not None and called.cause is not best.cause:
         return called
-    return with_title(found, lines)
+    # A message of a form of its own says why.
+    return found if best.cause.form_of(found.message) is not None else with_title(found, lines)
 
 
 def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:

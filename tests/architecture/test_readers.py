@@ -452,7 +452,7 @@ def test_a_minimax_without_full_attention_has_its_heads_all_the_same() -> None:
     """As transformers runs it, each layer has the config's heads, linear ones too (4 of 256 / 4 each)."""
     specified = {"attn_type_list": [0, 0, 0, 0], "num_local_experts": 4, "num_experts_per_tok": 2}
     model = read(architectures=["MiniMaxForCausalLM"], **{**PLAIN, **specified})
-    attending = as_read_by(model, rules_for(Version("0.24.0")).checkpoints)
+    attending = as_read_by(model, rules_for(Version("0.24.0")))
 
     mixers = [layer.mixer for layer in attending.layers if isinstance(layer.mixer, Attention)]
     heads = {(mixer.num_heads, mixer.head_size, mixer.weights.linear_weights) for mixer in mixers}

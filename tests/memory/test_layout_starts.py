@@ -32,7 +32,6 @@ DATA: Final = json.loads(
     gzip.decompress((Path(__file__).parent.parent / "data" / "oracle" / "layout_starts.json.gz").read_bytes())
 )
 NOT_FORESEEN: Final[Mapping[str, str]] = {
-    "awq_sub2": "one of two fused projections is excluded",
     "ct_w3": "the kernels of 3 bits are a package of their own (humming)",
     "ct_w4a8int": "the same",
 }

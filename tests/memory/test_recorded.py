@@ -54,7 +54,7 @@ def deployment_of(row: Mapping[str, Any]) -> Parallelism:
 def missing(recorded: Recorded, row: Mapping[str, Any]) -> list[int]:
     """Return what the engine allocates on each stage beyond ours."""
     release = find_release(row["engine_version"])
-    model = as_read_by(recorded.architecture(row["config"]), rules_for(release).checkpoints)
+    model = as_read_by(recorded.architecture(row["config"]), rules_for(release))
     deployment = deployment_of(row)
     stages = list(parameter_bytes_per_stage(model, deployment, release))
     if "speculative_config" in row["serve"]:

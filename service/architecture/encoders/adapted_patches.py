@@ -34,6 +34,8 @@ LLAMA4_VISION: Final[Mapping[str, Any]] = {
     "num_hidden_layers": 34,
 }
 """transformers 5.16, Llama4VisionConfig."""
+LLAMA4_OUTPUT: Final = 7680
+"""The same, vision_output_dim: inputs of vLLM's Llama4MultiModalProjector."""
 LLAMA4_HIDDEN: Final = 5120
 """transformers 5.16, Llama4TextConfig."""
 
@@ -288,6 +290,7 @@ def llama4(config: Config) -> tuple[Tower, ...]:
     positions = (vision.integer("image_size", default=448) // size) ** 2 + 1
     first = vision.integer("projector_input_dim", default=4096)
     last = vision.integer("projector_output_dim", default=first)
+    joined = vision.integer("vision_output_dim", default=LLAMA4_OUTPUT)
     patch = vision.count("num_channels", default=IMAGE_CHANNELS) * size * size
     adapter = "vision_model.vision_adapter.mlp"
     return (
@@ -306,7 +309,7 @@ def llama4(config: Config) -> tuple[Tower, ...]:
                 Projection("vision_model.patch_embedding.linear", patch, (width,), Split.COLUMN),
                 Projection(f"{adapter}.fc1", inner, (first,), Split.COLUMN),
                 Projection(f"{adapter}.fc2", first, (last,), Split.ROW),
-                Projection("multi_modal_projector.linear_1", last, (hidden,), Split.COLUMN),
+                Projection("multi_modal_projector.linear_1", joined, (hidden,), Split.COLUMN),
             ),
             frame_elements=(positions + 1 + 4) * width,
             quantizable=False,

@@ -90,6 +90,11 @@ def qwen2_5_omni(config: Config) -> tuple[Tower, ...]:
     return towers if sound is None else (*towers, audio.qwen2_5_omni(sound))
 
 
+DEEP_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe"})
+DEEP_MERGERS: Final = 3
+"""transformers 5.10 and 5.19, Qwen3VLVisionConfig.deepstack_visual_indexes: 8, 16, 24."""
+
+
 def qwen3_vl(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Qwen3-VL and Qwen3.5 (vLLM 0.24.0, Qwen3_VisionTransformer)."""
     vision = config.section("vision_config")
@@ -99,7 +104,8 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
     inner = vision.integer("intermediate_size")
     merged = width * vision.count("spatial_merge_size", default=2) ** 2
     outputs = vision.integer("out_hidden_size")
-    deep = len(vision.counts("deepstack_visual_indexes"))
+    unstated = "deepstack_visual_indexes" not in vision and config.text("model_type") in DEEP_TYPES
+    deep = DEEP_MERGERS if unstated else len(vision.counts("deepstack_visual_indexes"))
     mergers = ("visual.merger", *(f"visual.deepstack_merger_list.{index}" for index in range(deep)))
     fixed = patch_elements(vision) + 1 + vision.integer("num_position_embeddings", default=2304) + 2
     return (

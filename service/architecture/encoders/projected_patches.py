@@ -250,12 +250,28 @@ def llava_next(config: Config) -> tuple[Tower, ...] | None:
     return (*towers, newline)
 
 
+def fuyu(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Fuyu, which is one matrix for the elements of a patch (vLLM 0.22.1, fuyu.py)."""
+    size = config.integer("patch_size", default=30)
+    elements = config.count("num_channels", default=IMAGE_CHANNELS) * size * size
+    patches = Projection("vision_embed_tokens", elements, (_text_width(config),), Split.COLUMN, bias=True)
+    return (Tower("vision_embed_tokens", 0, (), "", 0, (patches,), 0),)
+
+
+def llava_next_video(config: Config) -> tuple[Tower, ...] | None:
+    """Read the tower of LLaVA-NeXT-Video, whose projector every rank has (vLLM 0.22.1 and 0.32.0)."""
+    return _llava(config, (), extra=_whole_projector(config))
+
+
 def llava_onevision(config: Config) -> tuple[Tower, ...] | None:
     """Read the tower of LLaVA-OneVision, whose projector every rank has (vLLM 0.33.0, llava_onevision.py)."""
+    return _llava(config, (), extra=_whole_projector(config) + _text_width(config))
+
+
+def _whole_projector(config: Config) -> int:
     hidden, width = _text_width(config), _vision(config, CLIP).integer("hidden_size")
     bias = config.boolean("multimodal_projector_bias", default=True)
-    projector = _linear(width, hidden, bias=bias) + _linear(hidden, hidden, bias=bias)
-    return _llava(config, (), extra=projector + hidden)
+    return _linear(width, hidden, bias=bias) + _linear(hidden, hidden, bias=bias)
 
 
 def _llava(config: Config, frame: tuple[Projection, ...], *, extra: int) -> tuple[Tower, ...] | None:

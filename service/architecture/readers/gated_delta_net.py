@@ -31,7 +31,7 @@ def gated_attention(text: Config) -> Attention:
         head_size=size,
         head_size_v=size,
         weights=AttentionWeights(
-            qkv_bias=text.boolean("attention_bias"),
+            qkv_bias=text.boolean("qkv_bias"),
             query_key_norm=QueryKeyNorm.PER_HEAD,
             output_gate=text.boolean("attn_output_gate", default=True),
         ),

@@ -155,8 +155,17 @@ def _gemma4_feed_forward(text: Config, *, shared: bool) -> FeedForward:
     )
 
 
-def _gemma4(text: Config) -> tuple[DecoderLayer, ...]:
+def _gemma4_types(text: Config) -> tuple[str, ...]:
+    """Return the type of each layer: the last in the list attends to everything, whatever it says.
+
+    Source: transformers 5.10 and 5.19, Gemma4TextConfig.__post_init__.
+    """
     types = _types(text, every=6)
+    return types if len(layer_types(text)) > len(types) else (*types[:-1], FULL)
+
+
+def _gemma4(text: Config) -> tuple[DecoderLayer, ...]:
+    types = _gemma4_types(text)
     num_shared = text.count("num_kv_shared_layers", default=0, minimum=0)
     shares = _shared_caches(types, num_shared)
     return tuple(

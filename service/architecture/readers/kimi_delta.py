@@ -227,7 +227,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         supports_pipeline=False,
         ends=lambda _: ModelEnds(norm_weights=3),
     ),
-    "KimiLinearForCausalLM": Family(_kimi, ends=_kimi_ends, attention_layers_specified=False),
+    "KimiLinearForCausalLM": Family(_kimi, ends=_kimi_ends, attention_layers_specified=False, tied=False),
     "Glm5NextForCausalLM": Family(
         _glm5_next, hyper_connections=_glm5_streams, attention_layers_specified=False, tied=False
     ),

@@ -295,6 +295,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "MellumForCausalLM": Family(
         Decoder(norm=PER_HEAD, windows=by_type, sparse=Sparse(is_sparse=_declared_sparse)),
+        frame=ALL_EVERYWHERE,
     ),
     "MiniCPMForCausalLM": Family(_minicpm, frame=ALL_EVERYWHERE),
     "MiniMaxM2ForCausalLM": Family(

@@ -122,7 +122,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "FireRedASR2ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", supports_pipeline=False),
     "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
     "FunAudioChatForConditionalGeneration": _QWEN3,
-    "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon"),
+    "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon", towers=projected_patches.fuyu),
     "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
     "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
     "Glm4vForConditionalGeneration": Wrapper(
@@ -187,7 +187,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "LlavaNextForConditionalGeneration": Wrapper(
         model_type="llama", splits_media_heads=True, towers=projected_patches.llava_next
     ),
-    "LlavaNextVideoForConditionalGeneration": Wrapper(model_type="llama", splits_media_heads=True),
+    "LlavaNextVideoForConditionalGeneration": Wrapper(
+        model_type="llama", splits_media_heads=True, towers=projected_patches.llava_next_video
+    ),
     "LlavaOnevisionForConditionalGeneration": Wrapper(
         model_type="qwen2", splits_media_heads=True, towers=projected_patches.llava_onevision
     ),
@@ -199,6 +201,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MiniCPMV": Wrapper(inner_of=_minicpm_v_text),
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniMaxVL01ForConditionalGeneration": Wrapper(
+        "MiniMaxText01ForCausalLM",
+        splits_media_heads=True,
+        declares_states=False,
+        towers=projected_patches.llava_next,
+    ),
     "MiniMaxM3SparseForConditionalGeneration": Wrapper(
         "MiniMaxM3SparseForCausalLM",
         model_type="minimax_m3_text",

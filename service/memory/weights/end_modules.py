@@ -83,12 +83,20 @@ def _output(
     outputs = shards.vocabulary(size)
     if ends.output_bias:
         yield PlainModule(size if ends.whole_embedding else outputs)
+    plain = ends.output_float32 or architecture.class_name in layout.plain_outputs
     if _is_tied(architecture, layout):
+        if _stays_quantized(architecture, layout) and not plain:
+            yield OutputEmbedding(outputs, width, tied=True)
         return
-    if ends.output_float32 or architecture.class_name in layout.plain_outputs:
+    if plain:
         yield PlainModule(outputs * width, FLOAT32 if ends.output_float32 else None)
     else:
         yield OutputEmbedding(outputs, width)
+
+
+def _stays_quantized(architecture: ModelArchitecture, layout: StageLayout) -> bool:
+    quantization = architecture.quantization
+    return layout.quantized_tied_outputs and quantization is not None and quantization.output
 
 
 def _table_rows(ends: ModelEnds, shards: Shards, layout: StageLayout) -> Iterator[int]:

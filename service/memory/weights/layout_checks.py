@@ -40,7 +40,7 @@ from service.memory.weights.parameters import (
 )
 from service.memory.weights.quantized import refines, runs_on_marlin
 from service.memory.weights.quark_checks import quark_linear
-from service.memory.weights.weight_layout import QuantizedLayout
+from service.memory.weights.weight_layout import QuantizedLayout, weight_layout_at
 
 INPUT_BLOCKS: Final = (
     "Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block}."
@@ -64,6 +64,8 @@ SPLIT_OUTPUTS: Final = frozenset(
     | {"per_layer_model_projection"}
 )
 """Modules that every class fuses, or splits by their outputs, as they are counted here."""
+TRANSFORMERS_MXFP4: Final = "Transformers modeling backend does not support MXFP4 quantization yet."
+"""vLLM 0.22.1 to 0.32.0, models/transformers/base.py."""
 PACKED_FORMATS: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ, WeightFormat.PACKED})
 
 
@@ -75,6 +77,9 @@ def check_layouts(architecture: ModelArchitecture, deployment: Parallelism, rele
     """
     if architecture.quantization is None or not architecture.quantization.schemes:
         return
+    by_transformers = architecture.class_name in weight_layout_at(release).stages.transformers_classes
+    if by_transformers and architecture.quantization.method == "mxfp4":
+        raise EngineRefusal(Stage.MODEL, TRANSFORMERS_MXFP4, type="NotImplementedError")
     refusal = _refusal(architecture, deployment, release)
     if refusal is not None:
         raise refusal
@@ -139,7 +144,7 @@ def _refusal(
         sizes.layout,
         towers,
     )
-    found: dict[tuple[object, ...], tuple[Module, WeightScheme]] = {}
+    seen: set[tuple[object, ...]] = set()
     built = (
         tower_modules_of(architecture, deployment, release)
         if towers
@@ -156,9 +161,14 @@ def _refusal(
         mixed = mixed_shards(sizes, module, loader.rules)
         if mixed is not None:
             return _refuse("ValueError", mixed)
-        if scheme is not None and not _may_be_whole(module, deployment.shards):
-            found.setdefault((_last(module), scheme, *_sizes(module)), (module, scheme))
-    return next(chain.from_iterable(starmap(loader.faults, found.values())), None)
+        kind = (_last(module), scheme, *_sizes(module))
+        if scheme is None or kind in seen or _may_be_whole(module, deployment.shards):
+            continue
+        seen.add(kind)
+        fault = next(loader.faults(module, scheme), None)
+        if fault is not None:
+            return fault
+    return None
 
 
 def _sizes(module: Module) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from service.architecture.quantization import AUTO_ROUND
 from service.engines.rules.layouts import LayoutRules
-from service.memory.weights.module_bytes import AWQ_METHODS, COMPRESSED_TENSORS, ModuleBytes
+from service.memory.weights.module_bytes import AWQ_METHODS, COMPRESSED_TENSORS, NAME_LISTS, ModuleBytes
 from service.memory.weights.module_names import PREFIXES, module_names
 from service.memory.weights.modules import Linear, Module
 
@@ -14,7 +14,7 @@ SKIPPED: Final = (
     "precision."
 )
 INCONSISTENT: Final = "Fused module '{layer}' requires consistent quant config for {shards}"
-BY_NAME: Final = frozenset({"fp8", "gpt_oss_mxfp4", "mxfp4"})
+WHOLE_NAMES: Final = NAME_LISTS - AWQ_METHODS
 """Methods that look for whole names in their lists."""
 BY_SCHEME: Final = frozenset({COMPRESSED_TENSORS, "quark"})
 """Methods that look for names and expressions, and speak of schemes."""
@@ -44,16 +44,18 @@ def mixed_shards(sizes: ModuleBytes, module: Module, rules: LayoutRules) -> str 
     else:
         listed = _listed(sizes)
         found = [listed(shard, prefixes) for shard in shards]
-        mixed = any(found) and not all(found) and not listed(fused, prefixes)
+        by_name = quantization.method in NAME_LISTS or quantization.by_modelopt
+        whole = listed(fused, prefixes) and (sizes.layout.fused_names or not by_name)
+        mixed = any(found) and not all(found) and not whole
     if not mixed:
         return None
     last = [shard.rpartition(".")[2] for shard in shards]
-    whole = [prefix + shard for shard in shards]
-    return words.format(layer=prefix + fused, shards=whole if quantization.method in AUTO_ROUND else last)
+    names = [prefix + shard for shard in shards]
+    return words.format(layer=prefix + fused, shards=names if quantization.method in AUTO_ROUND else last)
 
 
 def _words(method: str, rules: LayoutRules, *, by_modelopt: bool) -> str | None:
-    if method in BY_NAME or method in AWQ_METHODS or by_modelopt:
+    if method in NAME_LISTS or by_modelopt:
         return SKIPPED
     if method in BY_SCHEME:
         return rules.mixed_shards_refusal
@@ -62,6 +64,6 @@ def _words(method: str, rules: LayoutRules, *, by_modelopt: bool) -> str | None:
 
 def _listed(sizes: ModuleBytes) -> Callable[[str, tuple[str, ...]], bool]:
     quantization = sizes.quantization
-    if quantization is not None and (quantization.by_modelopt or quantization.method in BY_NAME):
+    if quantization is not None and (quantization.by_modelopt or quantization.method in WHOLE_NAMES):
         return module_names(quantization.ignored).lists
     return sizes.ignores

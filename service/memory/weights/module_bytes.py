@@ -36,7 +36,10 @@ HOPPER: Final = 9
 AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
 AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
-AS_STORED: Final = AWQ_METHODS | {"auto_gptq", "gptq", "gptq_marlin"}
+NAME_LISTS: Final = AWQ_METHODS | {"fp8", "gpt_oss_mxfp4", "mxfp4"}
+"""Methods that look for names, or parts of them, in their lists: quant_utils.py is_layer_skipped."""
+GPTQ_METHODS: Final = frozenset({"auto_gptq", "gptq", "gptq_marlin"})
+AS_STORED: Final = AWQ_METHODS | GPTQ_METHODS
 """Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
 A list of unquantized modules decides where there is one.
@@ -85,7 +88,8 @@ class ModuleBytes:
             case PlainModule():
                 return module.elements * (module.element_bytes or self.element_bytes)
             case OutputEmbedding():
-                return self._linear(self._head(module))
+                head = self._head(module)
+                return 0 if module.tied and self.scheme_of(head) is None else self._linear(head)
             case Linear():
                 return self._linear(module)
             case Experts():
@@ -228,6 +232,9 @@ class ModuleBytes:
         quantization, parts = self.quantization, experts.parts
         if quantization is not None and quantization.method == COMPRESSED_TENSORS:
             parts = parts if self.layout.checkpoint_names else EXPERT_PROJECTIONS
+        if quantization is not None and quantization.method in GPTQ_METHODS:
+            # Source: vLLM 0.19.0 to 0.32.0, get_moe_quant_method: ``dynamic`` has the name of all of them.
+            parts = ()
         return self._declared_scheme() or self._scheme(experts.name, parts)
 
     def lacks_names_of(self, module: Module) -> bool:
@@ -311,12 +318,18 @@ class ModuleBytes:
         if self.spelling.leaves(name):
             return None
         prefixes, names = self._names(name, parts)
-        if any(self._ignored(each, prefixes) for each in names):
+        if any(self._ignored(each, prefixes) for each in self._listed_names(names)):
             return None
         for targets, scheme in self._groups:
             if targets is None or self._is_named(targets, names, prefixes):
                 return scheme if scheme is not None and self._builds(scheme) else None
         return None
+
+    def _listed_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of a module by which a list may leave it unquantized."""
+        fused = len(names) > 1 and not names[0].endswith(".experts")
+        method = "" if self.quantization is None else self.quantization.method
+        return names[1:] if fused and method in NAME_LISTS and not self.layout.fused_names else names
 
     def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
         for each in names:

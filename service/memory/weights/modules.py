@@ -70,10 +70,12 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class OutputEmbedding:
-    """A language model head that is not tied to the embedding."""
+    """A language model head."""
 
     rows: int
     hidden_size: int
+    tied: bool = False
+    """It has the weight of the embedding, and of its own only what belongs to a quantized one."""
 
 
 @dataclass(frozen=True, slots=True)

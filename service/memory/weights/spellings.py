@@ -23,7 +23,7 @@ class Spelling:
     prefixes: tuple[str, ...] = ()
     """What the engine has before its names, then what a list may have in its place. Empty: not known."""
     layer: str = "layers.{}"
-    """The path of a layer."""
+    """The path of a layer. Empty: its modules have the model's path, since all layers share them."""
     modules: tuple[tuple[str, str], ...] = ()
     """Paths below a layer, or beginnings of them, here and in the engine. One with a place for the number of
     the layer is not below the path of the layer.
@@ -55,7 +55,7 @@ def spelled(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[str,
     if renamed.rpartition(".")[2] != path.rpartition(".")[2]:
         parts = ()
     parts = dict(spelling.parts).get(renamed.rpartition(".")[2], parts)
-    whole = renamed if "{}" in renamed else f"{spelling.layer}.{renamed}"
+    whole = renamed if "{}" in renamed or not spelling.layer else f"{spelling.layer}.{renamed}"
     return whole.format(number), parts
 
 

@@ -64,6 +64,8 @@ class QuantizedLayout:
     """A linear layer that no group of compressed-tensors is for, and no list leaves, is refused."""
     checkpoint_names: bool
     """Lists of compressed-tensors name the projections of experts as the model's checkpoints do."""
+    fused_names: bool
+    """A list that holds names alone may name a fused module itself, and not only its projections."""
     exceptions_by_ends: bool
     """AutoRound's ``extra_config`` names modules by the last parts of their names too."""
     quantized_output: bool
@@ -112,6 +114,8 @@ class StageLayout:
     """The layer between pooling and classifier has the type of the head, not that of the model."""
     tied_when_unset: frozenset[str]
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
+    quantized_tied_outputs: bool
+    """A quantized output that is tied to the embedding keeps its own weights too."""
     keeps_own_output: bool
     """An output layer that the checkpoint brings is kept where it differs from the embedding."""
     transformers_classes: frozenset[str]
