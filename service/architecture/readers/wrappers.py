@@ -13,6 +13,7 @@ from service.architecture.encoders import (
     moon_patches,
     pooled_patches,
     projected_patches,
+    queried_patches,
 )
 from service.architecture.readers.family import Wrapper
 
@@ -94,7 +95,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=merged_patches.ling3
     ),
     "BeeForConditionalGeneration": _AS_DECLARED,
-    "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
+    "Blip2ForConditionalGeneration": Wrapper(model_type="opt", towers=queried_patches.blip2),
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
     "Cohere2VisionForConditionalGeneration": Wrapper(
