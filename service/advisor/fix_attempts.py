@@ -64,6 +64,8 @@ CHOSEN_BY_THE_ENGINE: Final = (
 RANKS: Final = (1, 2, 4, 8, 16)
 PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Flags by whose product a start takes GPUs."""
+STATE_BLOCK: Final = 1024
+"""Tokens of a block of states where only one of a request is stored, so that any number will do."""
 SHARED: Final = "--decode-context-parallel-size"
 
 
@@ -118,6 +120,7 @@ def refusal_sources(flags: ServeFlags, steps: EngineSteps, gpu: GpuType) -> Iter
     """Yield the kinds of single changes that can get past a refusal before memory is known, untried."""
     rules = steps.rules
     yield _patched(flags, rules)
+    yield _stated_state_block(steps.model, flags, rules)
     yield from ((attempt,) for attempt in islice(_other_dtypes(flags, rules), MOST_DTYPES))
     yield other_model_dtypes(flags, rules)
     yield _allowed_length(flags, steps, gpu)
@@ -222,6 +225,14 @@ def _patched(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
         changed = with_patch(rules, patch.id)
         if changed is not rules:
             yield FixAttempt(f"patch {patch.id} ({patch.status})", flags, changed, patch=patch.id)
+
+
+def _stated_state_block(model: Model, flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:
+    """Yield a block size for states of which the model's class does not tell the engine."""
+    states = model.architecture.states
+    if model.architecture.is_recurrent and not states.declared and flags.mamba_block_size is None:
+        changed = replace(flags, mamba_block_size=STATE_BLOCK)
+        yield FixAttempt(f"--mamba-block-size {STATE_BLOCK}", changed, rules)
 
 
 def _other_dtypes(flags: ServeFlags, rules: EngineRules) -> Iterator[FixAttempt]:

@@ -231,8 +231,8 @@ class ModelArchitecture:
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether the model has both recurrent layers and attention."""
-        return self.is_recurrent and self.lead_attention is not None
+        """Whether the engine knows that the model has both recurrent layers and attention."""
+        return self.is_recurrent and self.lead_attention is not None and self.states.declared
 
 
 def _distinct(layers: Iterable[DecoderLayer]) -> tuple[tuple[DecoderLayer, ...], tuple[int, ...]]:

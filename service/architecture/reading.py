@@ -146,6 +146,7 @@ def _read(
             dtype=_state_dtype(text),
             chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
             counted=family.counted_state(text),
+            declared=family.declares_states,
         ),
         per_layer_embedding=_per_layer_embedding(text),
         alternating_updates=_alternating_updates(text),
@@ -277,6 +278,7 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
         splits_media_heads=wrapper.splits_media_heads,
         supports_pipeline=wrapper.supports_pipeline and FAMILIES[inner].supports_pipeline,
         towers=wrapper.towers,
+        declares_states=wrapper.declares_states,
     )
 
 

@@ -74,6 +74,8 @@ class StateFields:
     """Tokens that the kernels of recurrent layers process at a time."""
     counted: Recurrence | None = None
     """A state that the engine aligns blocks with, whether or not a layer has it."""
+    declared: bool = True
+    """Whether the class tells the engine that it has states, so that blocks are aligned with them."""
 
 
 NO_MEDIA: Final = MediaInputs()

@@ -91,6 +91,8 @@ def resolve_state_caching(
         return caching is True and rules.encoders_may_cache_prefixes, NONE
     if not architecture.is_recurrent:
         return caching is not False, NONE
+    if not architecture.states.declared:
+        return caching is not False, flags.mamba_cache_mode or NONE
     if caching is None:
         attends = architecture.class_name not in ATTENTION_FREE
         caching = rules.hybrid_prefix_caching if attends else rules.attention_free_prefix_caching

@@ -1,7 +1,9 @@
 """Tokens per block: decided before the model is built, or by what its backends prefer."""
 
+from dataclasses import replace
 from itertools import product
 from math import lcm
+from typing import Final
 
 from service.architecture.model import ModelArchitecture
 from service.backends.backend import DEFAULT_BLOCK_SIZE, AttentionBackend, Backends
@@ -17,6 +19,11 @@ from service.kv_cache.alignment import (
     aligned_with_states,
     block_sizes_before_backends,
     unaligned,
+)
+
+UNDECLARED: Final = (
+    "{name} does not tell the engine of its recurrent states, so they have no block size unless "
+    "--mamba-block-size gives one."
 )
 
 
@@ -58,6 +65,25 @@ def resolve_block_sizes(
     architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends
 ) -> BlockSizes:
     """Return the block size and the pages that others are aligned to.
+
+    Raises:
+        EngineRefusal: states of which the class does not tell have no block size (stage ``block_size``).
+    """
+    sizes = _resolved(architecture, engine_config, backends)
+    if architecture.states.declared or not architecture.is_recurrent:
+        return sizes
+    if engine_config.mamba_block_size is None:
+        raise EngineRefusal(
+            Stage.BLOCK_SIZE,
+            "",
+            type=engine_config.rules.states.undeclared_failure,
+            detail=UNDECLARED.format(name=architecture.class_name),
+        )
+    return replace(sizes, state_block=engine_config.mamba_block_size)
+
+
+def _resolved(architecture: ModelArchitecture, engine_config: EngineConfig, backends: Backends) -> BlockSizes:
+    """Return the same for a class that tells of its states.
 
     Source: vLLM 0.18.0 to 0.33.0, Platform.update_block_size_for_backend.
     """

@@ -148,7 +148,9 @@ class _Start:
         alone = replace(inputs.deployment, tensor_parallel_size=1, enable_expert_parallel=False)
         slots = None if inputs.adapters is None else replace(inputs.adapters, slots=1)
         whole = self._room(layers, slots, replace(alone, data_parallel_size=1)).high
-        return host_memory(inputs.host, moved, whole, asleep)
+        lookups = (layer.ngrams for layer in self.architecture.layers)
+        tables = sum(lookup.table_bytes for lookup in lookups if lookup is not None)
+        return host_memory(inputs.host, moved, whole, asleep, tables)
 
     def _room(self, layers: range, slots: AdapterSlots | None, deployment: Parallelism) -> Estimate:
         """Return the buffers for adapters of a stage; on the GPU they are part of its weights."""

@@ -10,6 +10,8 @@ from service.units import GIB
 
 MEDIA_CACHE_GIB: Final = 4
 """vLLM 0.10.2 to 0.32.0, MultiModalConfig.mm_processor_cache_gb."""
+PINNED: Final = 2
+"""Pinned memory is rounded up to a power of two: less than twice as much (PyTorch's host allocator)."""
 NOTHING: Final = exact(0, Basis.COMPUTED, "no flag asks for it")
 BLOCKS_SOURCE: Final = "kv_offloading_size; vLLM 0.13.0 and 0.32.0, VllmConfig._post_init_kv_transfer_config"
 BLOCKS_ELSEWHERE: Final = "vLLM 0.24.0 to 0.32.0: the LMCache server's own setting decides, not this flag"
@@ -20,6 +22,10 @@ MEDIA_SOURCE: Final = (
 ASLEEP_SOURCE: Final = (
     "at most the weights of all ranks, while the engine sleeps at level 1; vLLM 0.11.0 and 0.32.0, "
     "device_allocator/cumem.py CuMemAllocator.sleep"
+)
+TABLES_SOURCE: Final = (
+    "tables of n-grams, which pages of a power of two may double and each data parallel rank may have alone; "
+    "vLLM 0.30.0 to 0.33.0, EngramConfig and common/engram.py"
 )
 ADAPTERS_SOURCE: Final = (
     "at most max_cpu_loras whole adapters of the largest rank in each process; vLLM 0.11.0 and 0.32.0, "
@@ -68,15 +74,25 @@ NO_FLAGS: Final = HostFlags()
 
 
 def host_memory(
-    flags: HostFlags, rank_weights: Estimate | None, adapter_bytes: int, asleep: Estimate | None = None
+    flags: HostFlags,
+    rank_weights: Estimate | None,
+    adapter_bytes: int,
+    asleep: Estimate | None = None,
+    table_bytes: int = 0,
 ) -> HostDemand:
     """Return the host's memory that a start asks for.
 
     ``rank_weights``: bytes that the rank with the most offloaded weights has in the host's memory.
     ``adapter_bytes``: bytes of one whole adapter of the largest rank. ``asleep``: bytes of the weights of the
-    rank that has the most, where the engine may sleep.
+    rank that has the most, where the engine may sleep. ``table_bytes``: bytes of tables of n-grams that GPUs
+    do not have.
     """
     weights, blocks = _weights(flags, rank_weights), _blocks(flags)
+    if table_bytes:
+        tables = around(
+            table_bytes, table_bytes, PINNED * table_bytes * flags.replicas, Basis.COMPUTED, TABLES_SOURCE
+        )
+        weights = total((weights, tables), tables.source) if rank_weights else tables
     stored = flags.stored_adapters * adapter_bytes * flags.ranks * flags.replicas
     adapters = around(stored, 0, stored, Basis.COMPUTED, ADAPTERS_SOURCE) if stored else NOTHING
     cached = flags.media_cache_bytes * (flags.api_servers + flags.replicas)

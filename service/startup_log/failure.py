@@ -62,7 +62,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     raised = {each.at: each for each in raised_in(lines)}
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
-    known = [each for each in known if each.at not in other]
+    known = [each for each in _of_messages(known, raised, lines) if each.at not in other]
     known = without_contradicted(known, raised, lines)
     requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
@@ -116,7 +116,8 @@ def _of_weak(
     called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
     if called is not None and called.cause is not best.cause:
         return called
-    return with_title(found, lines)
+    # A message of a form of its own says why.
+    return found if best.cause.form_of(found.message) is not None else with_title(found, lines)
 
 
 def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
@@ -138,6 +139,32 @@ def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[
         if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text)
     )
     return requests if requests and shows_death(lines) and next(own, None) is not None else set()
+
+
+def _of_messages(
+    known: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Sequence[KnownWords]:
+    """Return known words without those that stand beside an exception in a sentence, and not in its message.
+
+    That holds for words that count in an exception alone; what the message itself says takes their place.
+    """
+    beside = [
+        raised[each.at]
+        for each in known
+        if each.cause.raised and each.at in raised and _is_within(raised[each.at], lines[each.at].text)
+    ]
+    if not beside:
+        return known
+    messages = [replace(lines[each.at], text=f"{each.type}: {each.message}") for each in beside]
+    said = {beside[each.at].at: replace(each, at=beside[each.at].at) for each in known_words(messages)}
+    replaced = {each.at for each in beside}
+    kept = (said.get(each.at) if each.at in replaced else each for each in known)
+    return [each for each in kept if each is not None]
+
+
+def _is_within(exception: Raised, text: str) -> bool:
+    """Whether a line has a sentence around an exception."""
+    return bool(exception.message) and not text.rstrip("` ").endswith(exception.message.rstrip("` "))
 
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:

@@ -1,5 +1,6 @@
 """Finds whose code Python's own messages are about, by the class or the function that they name."""
 
+import builtins
 import gzip
 import json
 import re
@@ -12,6 +13,8 @@ from typing import Any, Final
 FILE: Final = Path(__file__).with_name("known_classes.json.gz")
 """Files of classes and functions by package; tests/startup_log/known_classes.py writes it."""
 ENGINE: Final = "vllm"
+OF_PYTHON: Final = frozenset(vars(builtins))
+"""Classes of Python itself, whose names a package can use again: Triton has a `tuple`."""
 MOST: Final = 600
 """Characters of a message that are read."""
 _OBJECT: Final = re.compile(
@@ -41,7 +44,7 @@ def places_named(message: str) -> Sequence[str]:
         return (f"{found[1].replace('.', '/')}/",)
     for pattern in (_OBJECT, _TYPE, _ABSTRACT):
         if (found := pattern.search(text)) is not None:
-            return _files().get(found[1], ())
+            return () if found[1] in OF_PYTHON else _files().get(found[1], ())
     if (found := _CALL.search(text)) is not None:
         return _files().get(found[1] or found[2], ())
     return ()

@@ -10,7 +10,7 @@ from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, likely_origin, origin_of
 from service.startup_log.phrases import WRAPPERS, FailureCause
-from service.startup_log.tracebacks import Frame, frames_above, frames_of_handler, native_frames
+from service.startup_log.tracebacks import Frame, frames_of, native_frames
 from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
 
 _ASSERTION: Final = "AssertionError"
@@ -108,7 +108,7 @@ def of_known(
         shown_type = class_in(root.cause.type, words)
         return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
     message = _message(exception, lines)
-    frames = (*native_frames(shown, lines), *frames_above(shown, lines))
+    frames = (*native_frames(shown, lines), *frames_of(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
 
 
@@ -124,7 +124,7 @@ def _message(raised: Raised, lines: Sequence[LogLine]) -> str:
 def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     """Return a failure whose words are not known, with where it was raised."""
     message = _message(root, lines)
-    frames, source = frames_above(root.at, lines) or frames_of_handler(root.at, lines), ""
+    frames, source = frames_of(root.at, lines), ""
     hidden = hidden_class(root.type, message)
     origin = likely_origin(hidden or placed_as(root.type, message), message, frames)
     if origin.cause is None and (error := engine_error(root.type, message)) is not None:

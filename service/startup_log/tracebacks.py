@@ -212,6 +212,16 @@ def frames_above(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     return tuple(_frames(at, lines))
 
 
+def frames_of(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the frames of the traceback of an exception, the innermost first.
+
+    Workers of the first engine log the message first, and the traceback below it.
+    """
+    if lines[at].text.rstrip(": ").endswith(HEADER):
+        return _frames_below(at, lines)
+    return frames_above(at, lines) or frames_of_handler(at, lines)
+
+
 def frames_of_handler(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     """Return the frames of the traceback that was written while an exception was handled.
 
@@ -220,6 +230,11 @@ def frames_of_handler(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     below = range(at + 1, min(len(lines), at + 1 + BELOW_A_CHAIN))
     if not any(words in lines[each].text for each in below for words in CHAINED):
         return ()
+    return _frames_below(at, lines)
+
+
+def _frames_below(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the frames of the first traceback below a line, the innermost first."""
     found: list[Frame] = []
     for each in range(at + 1, min(len(lines), at + MOST_LINES)):
         if HEADER in lines[each].text and found:

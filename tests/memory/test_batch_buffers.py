@@ -12,8 +12,8 @@ from service.memory.weights.batch_buffers import (
     deep_feature_bytes,
     per_layer_bytes,
     selection_bytes,
-    stream_bytes,
 )
+from service.memory.weights.resident_weights import stream_bytes
 from service.memory.weights.weight_stage import WeightStage
 from service.units import MIB
 from tests.memory.recorded import bundled
@@ -26,19 +26,26 @@ def whole(architecture: ModelArchitecture, tokens: int) -> WeightStage:
 
 
 @pytest.mark.parametrize(
-    ("release", "tokens", "mib"), [("0.26.0", 8192, 256), ("0.23.0", 16_384, 512), ("0.27.0", 8192, 0)]
+    ("release", "tokens", "mib", "earlier"),
+    [
+        ("0.20.2", 8192, 256, 256),
+        ("0.23.0", 16_384, 512, 0),
+        ("0.26.0", 8192, 256, 0),
+        ("0.27.0", 8192, 0, 0),
+    ],
 )
-def test_streams_of_a_batch_have_a_buffer_for_a_draft_to_0_26(release: str, tokens: int, mib: int) -> None:
-    """DeepSeek-V4-Flash: four streams of 4,096 elements in bfloat16 a token.
+def test_streams_of_a_batch_have_a_buffer_for_a_draft_to_0_26(
+    release: str, tokens: int, mib: int, earlier: int
+) -> None:
+    """DeepSeek-V4-Flash: four streams of 4,096 elements in bfloat16 a token; on earlier stages to 0.20.2.
 
     Logs of 0.26.0 (four ranks, 38.09 GiB) and 0.23.0 (two, 74.35) have so much more than is loaded.
     """
     architecture = bundled("deepseek-ai/DeepSeek-V4-Flash")
-    keeps = constants_at(Version(release)).resident.keeps_streams
-    last = whole(architecture, tokens)
+    constants, last = constants_at(Version(release)).resident, whole(architecture, tokens)
 
-    assert stream_bytes(architecture, last, keeps_streams=keeps) == mib * MIB
-    assert stream_bytes(architecture, replace(last, layers=range(4)), keeps_streams=keeps) == 0
+    assert stream_bytes(architecture, constants, last) == mib * MIB
+    assert stream_bytes(architecture, constants, replace(last, layers=range(4))) == earlier * MIB
 
 
 def test_features_of_an_encoders_inner_layers_have_buffers_as_long_as_a_step() -> None:

@@ -1,18 +1,38 @@
-"""Releases between those that were asked: bytes on both sides of a change that the engine's source dates.
+"""Bytes and refusals of releases beside a change that the engine's source dates, some of them asked.
 
-Each difference is worked out by hand from the shapes in the source that the dated constant names.
+Differences are worked out by hand from the shapes in the source that the dated constant names.
+`between.json.gz` holds what releases from 0.25.1 on built, or raised, of two layers of Qwen3-30B-A3B,
+Llama 4 Scout and gpt-oss-20b, whose experts are quantized in ways that Marlin takes in some releases alone.
 """
 
+import gzip
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from packaging.version import Version
 
+from service.advisor.dry_run import dry_start
+from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
+from service.architecture.reading import read_architecture
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal
+from service.engines.releases import rules_for
+from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
 from service.memory.weights.parameters import parameter_bytes
+from tests.accuracy.oracle import GPU_OF_CAPABILITY
+from tests.accuracy.weights import WITHIN, without_tensors
 from tests.memory.recorded import bundled
+
+BETWEEN: Final = json.loads(
+    gzip.decompress((Path(__file__).parent.parent / "data" / "oracle" / "between.json.gz").read_bytes())
+)
 
 GEMMA_3 = bundled("google/gemma-3-27b-it")
 GPT_OSS = bundled("openai/gpt-oss-20b")
@@ -44,3 +64,35 @@ def test_trtllm_rounds_mxfp4_experts_to_128_since_0_27(size: int, narrower: int)
     expert = narrower * (3 * 3072 * 17 // 32 + 2 * 2)
 
     assert changes(GPT_OSS, ranks, "0.26.0", "0.27.0", "0.27.1", "0.28.0") == [-24 * 32 * expert, 0, 0]
+
+
+def asked(row: Mapping[str, Any]) -> ModelArchitecture:
+    """Read the model of a row, which was asked without a checkpoint."""
+    architecture = read_architecture(read_document(BETWEEN["configs"][row["config"]]))
+    return without_tensors(architecture, Version(row["release"])) or architecture
+
+
+def refusal(row: Mapping[str, Any]) -> str | None:
+    """Return the type of what a start raises."""
+    gpu = find_gpu(GPU_OF_CAPABILITY["{}.{}".format(*row["capability"])])
+    flags = ServeFlags(tensor_parallel_size=row["ranks"], max_model_len=1024)
+    try:
+        dry_start(asked(row), flags, rules_for(Version(row["release"])), gpu)
+    except EngineRefusal as raised:
+        return raised.type
+    return None
+
+
+@pytest.mark.parametrize("release", sorted({row["release"] for row in BETWEEN["rows"]}))
+def test_experts_weigh_and_are_refused_as_the_release_says(release: str) -> None:
+    for row in BETWEEN["rows"]:
+        if row["release"] != release:
+            continue
+        assert refusal(row) == row.get("error"), row
+        if "parameters" in row:
+            ranks = Parallelism(
+                tensor_parallel_size=row["ranks"],
+                compute_capability=(row["capability"][0], row["capability"][1]),
+            )
+            found = parameter_bytes(asked(row), ranks, Version(release))
+            assert abs(found / row["parameters"] - 1) <= WITHIN, row

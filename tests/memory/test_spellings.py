@@ -32,8 +32,6 @@ DATA: Final = json.loads(
 EXACT: Final = 1e-6
 """The most that a row may be off: a scale of 32 bits counts where a list names a module."""
 FAR: Final[Mapping[str, str]] = {
-    "Blip2ForConditionalGeneration": "its encoder is not modelled",
-    "LlavaNextVideoForConditionalGeneration": "its encoder is not modelled",
     "KimiK3ForConditionalGeneration": "on the meta device alone the projector stays quantized",
     "HrmTextForCausalLM": "its two stacks have layers of the same numbers",
     "MuseGlimmerForConditionalGeneration": "gates are a matrix of their own, which a list may name apart",

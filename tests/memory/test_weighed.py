@@ -43,7 +43,6 @@ UNREAD: Final = "a class that is not read"
 RUN_BY_TRANSFORMERS: Final = "transformers runs the class, which the release says it no longer supports"
 FAR: Final[Mapping[str, str]] = {
     "SolarOpenForCausalLM": UNREAD,
-    "Blip2ForConditionalGeneration": "its encoder is not modelled",
     "Cosmos3EdgeForConditionalGeneration": "its default projector has another width than its text part",
     "InklingForConditionalGeneration": "its default config lacks dense_mlp_idx",
     "PersimmonForCausalLM": RUN_BY_TRANSFORMERS,

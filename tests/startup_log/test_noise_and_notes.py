@@ -224,6 +224,64 @@ def test_an_indented_document_of_a_collector_is_read_without_its_metadata() -> N
     assert found.message == "No kernel for it. Reasons:"
 
 
+BESIDE = [
+    # What a sentence says around an exception is not what the exception says
+    (
+        (
+            "The compressor is not supported: `RuntimeError: shape '[2, 16]' is invalid for input of size 5` "
+            "(the serializer assumes another layout).\n"
+        ),
+        "tensors_do_not_fit",
+    ),
+    ("It ends with `NotImplementedError: sinks are not supported` on this card.\n", "feature_not_supported"),
+    # A class of Python's own is nobody's, though Triton has a `tuple`
+    ("AttributeError: 'tuple' object has no attribute 'shape'\n", "call_not_known"),
+    # vLLM 0.23.0, compilation/decorators.py: code that was compiled for another kernel
+    (
+        "AttributeError: 'QKVParallelLinear' object has no attribute 'workspace'\n",
+        "compile_cache_of_another_start",
+    ),
+    # bitsandbytes, nn/modules.py: weights of 8 bits in the checkpoint
+    (
+        "AttributeError: 'Int8Params' object has no attribute 'bnb_shard_offsets'\n",
+        "quantization_not_supported",
+    ),
+    # unix(7) on a file system without sockets
+    ("zmq.error.ZMQError: Operation not supported\n", "socket_folder_not_usable"),
+    # torch, _dynamo/guards assert_size_stride
+    ("AssertionError: expected size 5376==2560, stride 1==1 at dim=0\n", "tensors_do_not_fit"),
+    ("[Bug]: Fail to build vLLM from source on CUDA 12.6\n", "install_failed"),
+    # PyTorch 2, c10/cuda/CUDACachingAllocator.cpp ExpandableSegment::map, under WSL2
+    ("RuntimeError: CUDA driver error: device not ready\n", "memory_not_mapped_under_wsl"),
+    ("RuntimeError: CUDA error: system not yet initialized\n", "gpu_not_ready"),
+]
+
+
+@pytest.mark.parametrize(("text", "cause"), BESIDE)
+def test_an_exception_is_judged_by_its_own_words(text: str, cause: str) -> None:
+    assert _cause(text) == cause
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("RuntimeError: this event loop is already running\n", "an event loop runs already"),
+        (
+            "ValueError: Currently, async scheduling is only supported with EAGLE kind of decoding.\n",
+            "Asynchronous scheduling was asked for",
+        ),
+    ],
+)
+def test_what_differs_within_a_cause_is_said(text: str, means: str) -> None:
+    """uvloop, loop.pyx; vLLM 0.19.0, config/vllm.py."""
+    found = _failure(text)
+    assert found.cause is not None
+    form = found.cause.form_of(found.message)
+
+    assert form is not None
+    assert means in form.means
+
+
 def test_a_file_that_takes_the_output_is_no_model() -> None:
     command = "nohup python -m vllm.entrypoints.openai.api_server \\\n  --model org/name \\\n"
 

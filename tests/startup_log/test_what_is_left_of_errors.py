@@ -249,7 +249,7 @@ def test_a_message_ends_where_the_next_traceback_is_announced() -> None:
         ),
         ("ERROR services.py:1207 -- Failed to start the dashboard, return code -11", "ray_cluster_not_ready"),
         ("# [Bug]: abc-8b-instruct running on v0.6.3.post1 crashes on an H20", "engine_died_serving"),
-        # \u8d77\u52d5\u3057\u306a\u3044: does not start; \u5931\u6557: fails.
+        # \u5931\u6557: fails.
         ("# vllm-ascend: aclnnAbc \u304c\u5931\u6557\u3057\u307e\u3059", "ascend_fault"),
     ],
 )
@@ -265,3 +265,45 @@ def test_a_workspace_that_is_too_small_names_what_to_leave_out() -> None:
     assert failure is not None
     assert failure.cause is not None
     assert "--speculative-config" in (form.remedy if (form := failure.cause.form_of(text)) else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # Values of a request that the release does not check: vllm-project/vllm#16836 and #48567.
+        ("# [Bug]: /completions breaks when prompt_logprobs is 10", "request_not_checked"),
+        ("# A logit_bias with token ids out of vocab crashes the engine", "request_not_checked"),
+        ("OverflowError: out of range integral type conversion attempted", "request_not_checked"),
+        # A conflict while packages are installed, and not between those that are: vllm-project/vllm#5576.
+        ("# [Bug]: Installation issue with a torch version conflict", "install_failed"),
+        ("# The torch version does not match after installing vllm", "build_does_not_match"),
+        # Trainers: unslothai/unsloth#2107.
+        ("AttributeError: 'LoraModel' object has no attribute 'vllm_engine'", "model_without_engine"),
+        (
+            "AssertionError: disaggregated KV cache transfer parallel group is not initialized",
+            "kv_connector_failed",
+        ),
+        ("AssertionError: tensor model parallel group is not initialized", "distributed_state"),
+        # Earlier words of the same rules: intel/intel-xpu-backend-for-triton#7158, vllm-project/vllm#4358.
+        (
+            "Value error, VLLM_USE_V2_MODEL_RUNNER does not yet support: hybrid/mamba models",
+            "other_model_runner_needed",
+        ),
+        (
+            "AssertionError: Speculative decoding not yet supported for RayGPU backend.",
+            "speculation_not_supported",
+        ),
+    ],
+)
+def test_neighbouring_causes_are_told_apart(text: str, cause: str) -> None:
+    assert _cause(text) == cause
+
+
+def test_a_call_from_outside_of_the_engine_names_what_it_lacks() -> None:
+    """vLLM 0.33.0, config/vllm.py get_current_vllm_config; NVIDIA-NeMo/RL#3168."""
+    text = "RuntimeError: Current vLLM config is not set."
+    failure = _failure(text)
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert "set_current_vllm_config" in (form.remedy if (form := failure.cause.form_of(text)) else "")

@@ -155,3 +155,19 @@ def test_a_case_that_a_person_describes_explains_a_fault_of_a_running_engine() -
     )
 
     assert (found.cause, found.type, found.serving) == ("request_id_used_twice", "IndexError", True)
+
+
+def test_a_worker_s_calls_stand_below_the_message_that_it_logs() -> None:
+    """vLLM 0.4.3 to 0.8.2, executor/multiproc_worker_utils.py; the form of vllm-project/vllm#8903."""
+    at = "(VllmWorkerProcess pid=2) ERROR 09-27 05:20:38 multiproc_worker_utils.py:233]"
+    method = "determine_num_available_blocks"
+    found = ending(
+        f"{at} Exception in worker VllmWorkerProcess while processing method {method}: CUDA out of memory. "
+        f"Tried to allocate 1.00 GiB., {HEADER}",
+        f'{at}   File "/x/vllm/executor/multiproc_worker_utils.py", line 226, in _run_worker_process',
+        f'{at}   File "/x/vllm/worker/worker.py", line 223, in {method}',
+        f'{at}   File "/x/vllm/model_executor/models/mllama.py", line 561, in forward',
+    )
+
+    assert found.cause == "out_of_memory"
+    assert "--max-num-seqs" in found.remedy

@@ -1,6 +1,10 @@
 """Embeddings of n-grams that layers read (DeepSeek V4.1)."""
 
 from dataclasses import dataclass
+from typing import Final
+
+SCALED: Final = 32
+"""Elements of a row that share a scale of one byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +19,8 @@ class NgramLookup:
     """Rows of all tables together; they are in the host's memory unless the flags say otherwise."""
     copies: int
     """Copies of the hidden state that it is added to."""
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of all rows."""
+        return self.rows * (self.width + self.width // SCALED)

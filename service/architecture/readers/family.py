@@ -51,6 +51,8 @@ class Family:
     """Reads how several copies of the hidden state run in parallel; ``None`` with one."""
     counted_state: Callable[[Config], Recurrence | None] = lambda _: None
     """Reads a state that the engine aligns blocks with, whether or not a layer has it."""
+    declares_states: bool = True
+    """Whether the class tells the engine of its states; if not, they have no block size of their own."""
     attending_layers: Callable[[Config], tuple[DecoderLayer, ...]] | None = None
     """Reads the layers for releases that run the class by transformers, where all layers attend."""
     only_backend: str | None = None
@@ -77,6 +79,8 @@ class Wrapper:
     splits_media_heads: bool = False
     supports_pipeline: bool = True
     towers: Callable[[Config], tuple[Tower, ...] | None] | None = None
+    declares_states: bool = True
+    """Whether the class tells the engine of the states of its text model."""
 
 
 def head_size(text: Config) -> int:

@@ -13,6 +13,7 @@ from service.architecture.encoders import (
     moon_patches,
     pooled_patches,
     projected_patches,
+    queried_patches,
 )
 from service.architecture.readers.family import Wrapper
 
@@ -94,7 +95,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=merged_patches.ling3
     ),
     "BeeForConditionalGeneration": _AS_DECLARED,
-    "Blip2ForConditionalGeneration": Wrapper(model_type="opt"),
+    "Blip2ForConditionalGeneration": Wrapper(model_type="opt", towers=queried_patches.blip2),
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
     "Cohere2VisionForConditionalGeneration": Wrapper(
@@ -201,6 +202,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MiniCPMV": Wrapper(inner_of=_minicpm_v_text),
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
+    "MiniMaxVL01ForConditionalGeneration": Wrapper(
+        "MiniMaxText01ForCausalLM",
+        splits_media_heads=True,
+        declares_states=False,
+        towers=projected_patches.llava_next,
+    ),
     "MiniMaxM3SparseForConditionalGeneration": Wrapper(
         "MiniMaxM3SparseForCausalLM",
         model_type="minimax_m3_text",

@@ -8,7 +8,9 @@ class PackedExpertRules:
     """Which experts of packed integers (compressed-tensors) a release builds."""
 
     ordered_experts_refusal: str
-    """What it says of experts in the order of activations that Marlin does not take; empty: none."""
+    """What it says of experts in the order of activations that Marlin does not take."""
+    ordered_experts_error: str
+    """The type of what it raises about them; empty: it builds them."""
     asymmetric_experts: bool
     """Whether experts of packed integers may have zero points."""
     asymmetric_without_marlin: bool

@@ -33,6 +33,8 @@ class StateRules:
     """Values of --mamba-cache-dtype and --mamba-ssm-cache-dtype, in the engine's own order."""
     block_needs_caching: bool
     """Whether --mamba-block-size is refused where prefixes are not cached."""
+    undeclared_failure: str
+    """What the engine raises where states of which the class does not tell have no block size."""
     unchunked_refusal: str | None
     """The engine's refusal of whole prompts where states are stored in mode `align`; empty: none."""
     every_state_classes: frozenset[str]

@@ -21,22 +21,12 @@ ROWS_PER_LOAD: Final = 4
 """Kernels of block-sparse attention load four rows of indices at once."""
 
 
-def batch_buffers(
-    architecture: ModelArchitecture, stage: WeightStage, *, keeps_streams: bool
-) -> Iterator[tuple[int, str]]:
-    """Yield the bytes of each buffer of a stage, and where they come from.
-
-    Args:
-        architecture: the model.
-        stage: the rank, and the longest step that it runs.
-        keeps_streams: DeepSeek V4 keeps its residual streams without a draft, too.
-    """
+def batch_buffers(architecture: ModelArchitecture, stage: WeightStage) -> Iterator[tuple[int, str]]:
+    """Yield the bytes of each buffer of a stage that all releases have, and where they come from."""
     yield deep_feature_bytes(architecture, stage), "buffers for features of an encoder's inner layers"
     yield per_layer_bytes(architecture, stage), "the buffer for each layer's own embeddings"
     yield selection_bytes(architecture, stage), "the buffer for the tokens that indexers select"
     yield ngram_bytes(architecture, stage), "the buffers for embeddings of n-grams"
-    streams = stream_bytes(architecture, stage, keeps_streams=keeps_streams)
-    yield streams, "the buffer from which a draft reads the residual streams"
 
 
 def deep_feature_bytes(architecture: ModelArchitecture, stage: WeightStage) -> int:
@@ -101,18 +91,3 @@ def ngram_bytes(architecture: ModelArchitecture, stage: WeightStage) -> int:
     lookups = (layer.ngrams for layer in architecture.layers[stage.layers.start : stage.layers.stop])
     rows = sum(stage.shards.share(lookup.tables) * lookup.width for lookup in lookups if lookup is not None)
     return stage.batch_tokens * rows * BFLOAT16_BYTES
-
-
-def stream_bytes(architecture: ModelArchitecture, stage: WeightStage, *, keeps_streams: bool) -> int:
-    """Return the bytes of the buffer from which a draft of DeepSeek V4 reads the residual streams.
-
-    Source: vLLM 0.21.0 and 0.33.0, DeepseekV4Model: _mtp_hidden_buffer, on the last stage.
-    """
-    mixing = architecture.hyper_connections
-    last = stage.layers.stop == len(architecture.layers)
-    compressed = any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.distinct_layers)
-    if mixing is None or not compressed or not last:
-        return 0
-    if architecture.draft is None and not keeps_streams:
-        return 0
-    return stage.batch_tokens * mixing.copies * architecture.hidden_size * BFLOAT16_BYTES

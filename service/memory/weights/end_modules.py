@@ -83,9 +83,10 @@ def _output(
     outputs = shards.vocabulary(size)
     if ends.output_bias:
         yield PlainModule(size if ends.whole_embedding else outputs)
-    plain = ends.output_float32 or architecture.class_name in layout.plain_outputs
+    name = architecture.class_name
+    plain = ends.output_float32 or name in layout.plain_outputs
     if _is_tied(architecture, layout):
-        if _stays_quantized(architecture, layout) and not plain:
+        if _stays_quantized(architecture, layout) and not plain and name not in layout.embedding_as_output:
             yield OutputEmbedding(outputs, width, tied=True)
         return
     if plain:

@@ -240,8 +240,8 @@ class _Loader:
         rules, on_marlin = self.packed_experts, self._on_marlin(experts, scheme)
         asymmetric = rules.asymmetric_experts and (rules.asymmetric_without_marlin or on_marlin)
         yield from packed_experts(experts, scheme, rules, asymmetric=asymmetric)
-        if scheme.activation_order and rules.ordered_experts_refusal and not on_marlin:
-            yield "ValueError", rules.ordered_experts_refusal
+        if scheme.activation_order and rules.ordered_experts_error and not on_marlin:
+            yield rules.ordered_experts_error, rules.ordered_experts_refusal
         if is_whole_rows(scheme) and not on_marlin:
             yield "AssertionError", ""
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.architecture.layers.attention import Attention
+from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
@@ -37,6 +38,8 @@ class ResidentConstants:
     """Splits of a sequence for which every TurboQuant layer has a buffer; 0 where layers have none."""
     keeps_streams: bool
     """DeepSeek V4's last stage has a buffer for a batch of its residual streams without a draft, too."""
+    streams_on_every_stage: bool
+    """The stages before DeepSeek V4's last one have such a buffer, too."""
     offload_survives_repacking: bool
     """Quantized weights in the host's memory are moved there again after they were repacked."""
     mxfp4_kernels: tuple[Mxfp4Kernel, ...]
@@ -67,7 +70,8 @@ def resident_weights(
         (_second_expansion(architecture, stage.shards, stage.layers), "MLA's absorbed projections"),
         (rotary_bytes(architecture, constants, layout, stage.layers), "rotary tables"),
         (turboquant_buffers(architecture, constants, stage), constants.sources["turboquant_splits"]),
-        *batch_buffers(architecture, stage, keeps_streams=constants.keeps_streams),
+        *batch_buffers(architecture, stage),
+        (stream_bytes(architecture, constants, stage), constants.sources["keeps_streams"]),
     )
     resident = total(
         (
@@ -105,6 +109,24 @@ def turboquant_buffers(
         if isinstance(mixer, Attention)
     )
     return stage.sequences * sum(rows) * FLOAT32
+
+
+def stream_bytes(architecture: ModelArchitecture, constants: ResidentConstants, stage: WeightStage) -> int:
+    """Return the bytes of the buffer from which a draft of DeepSeek V4 reads the residual streams.
+
+    Source: vLLM 0.21.0 and 0.33.0, DeepseekV4Model: _mtp_hidden_buffer, on the last stage.
+    """
+    mixing = architecture.hyper_connections
+    if mixing is None or not any(
+        isinstance(layer.mixer, CompressedAttention) for layer in architecture.distinct_layers
+    ):
+        return 0
+    last = stage.layers.stop == len(architecture.layers)
+    if not last and not constants.streams_on_every_stage:
+        return 0
+    if architecture.draft is None and not constants.keeps_streams:
+        return 0
+    return stage.batch_tokens * mixing.copies * architecture.hidden_size * BFLOAT16_BYTES
 
 
 def rotary_bytes(

@@ -116,6 +116,8 @@ class StageLayout:
     """Classes whose output is tied to the embedding when the config leaves ``tie_word_embeddings`` out."""
     quantized_tied_outputs: bool
     """A quantized output that is tied to the embedding keeps its own weights too."""
+    embedding_as_output: frozenset[str]
+    """Classes that have no output layer: the embedding is it."""
     keeps_own_output: bool
     """An output layer that the checkpoint brings is kept where it differs from the embedding."""
     transformers_classes: frozenset[str]
