@@ -79,8 +79,9 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
 
 def _unless_weaker(before: KnownWords | None, cause: FailureCause) -> KnownWords | None:
     """Return the known words of a line, unless they follow from another failure and a cause is definite."""
-    definite = not (cause.weak or cause.raised or cause.of_request or cause.name in GENERAL)
-    return None if before is not None and before.cause.weak and definite else before
+    if before is None or not before.cause.weak or cause.weak or cause.raised or cause.name in GENERAL:
+        return before
+    return before if cause.of_request and not before.cause.of_request else None
 
 
 def _unmarked(text: str) -> str:
