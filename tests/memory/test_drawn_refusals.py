@@ -37,6 +37,7 @@ def _start(row: Mapping[str, Any], *, pp: int) -> None:
         pipeline_parallel_size=pp,
         enable_expert_parallel=row["ep"],
         max_model_len=1024,
+        dtype=row.get("dtype", "auto"),
     )
     gpu = find_gpu(GPU_OF_CAPABILITY["{}.{}".format(*row["capability"])])
     architecture = read_architecture(read_document(row["config"]))

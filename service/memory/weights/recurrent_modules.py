@@ -142,12 +142,14 @@ def _mamba2(mixer: Mamba2, hidden: int, name: str, shards: Shards) -> Modules:
     ranks = shards.tensor_parallel_size
     groups = shards.share(mixer.num_groups if mixer.num_groups % ranks == 0 else ranks) * mixer.state_size
     outputs = (channels, channels, groups, groups, heads)
+    fused = mixer.num_groups % ranks == 0
     yield PlainModule((channels + 2 * groups) * (mixer.conv_kernel + mixer.conv_bias))
     yield Linear(
         f"{name}.in_proj",
         hidden,
-        outputs if mixer.num_groups % ranks == 0 else (sum(outputs),),
+        outputs if fused else (sum(outputs),),
         bias=sum(outputs) if mixer.projection_bias else 0,
+        splits_outputs=shards.splits and not fused,
     )
     yield PlainModule(heads, FLOAT32_BYTES)
     yield PlainModule(2 * heads)
