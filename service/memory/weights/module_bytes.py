@@ -326,10 +326,17 @@ class ModuleBytes:
         return None
 
     def _listed_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names of a module by which a list may leave it unquantized."""
-        fused = len(names) > 1 and not names[0].endswith(".experts")
+        """Return the names of a module by which a list may leave it unquantized.
+
+        Source: vLLM 0.15.0 to 0.33.0, CompressedTensorsMoEMethod.get_moe_method: experts by the projections of
+        the first one alone.
+        """
         method = "" if self.quantization is None else self.quantization.method
-        return names[1:] if fused and method in NAME_LISTS and not self.layout.fused_names else names
+        if names[0].endswith(".experts"):
+            by_projections = method == COMPRESSED_TENSORS
+        else:
+            by_projections = method in NAME_LISTS and not self.layout.fused_names
+        return names[1:] or names if by_projections else names
 
     def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
         for each in names:
