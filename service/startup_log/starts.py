@@ -28,6 +28,13 @@ BEFORE_A_DEATH: Final = 300
 """Lines before the message of an engine's death in which its reason is looked for."""
 BELOW_AN_ANSWER: Final = 300
 """Lines below an answer that failed in which its traceback ends."""
+_NATIVE_ERROR: Final = re.compile(
+    r"(?:\[rank\d{1,4}\]:)?\[[EF]\d{3,4} \d\d:\d\d:\d\d[.\d]{0,12} \S{1,80}:\d{1,6}\] ", re.ASCII
+)
+"""Head of an error that PyTorch's C++ code logs: `[rank3]:[E716 19:47:26.324588983 shim_common.cpp:523] `.
+
+Source: PyTorch, c10/util/Logging.cpp MessageLogger.
+"""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
 _ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
@@ -172,15 +179,18 @@ def _complained(lines: Sequence[LogLine]) -> Failure | None:
 
 def _logged_later(lines: Sequence[LogLine], served: int) -> Failure | None:
     """Return the exception that an engine which has served logs as an error, without a word of its end."""
-    errors = (
-        at for at in range(served, len(lines)) if lines[at].level == "ERROR" and HEADER in lines[at].text
-    )
+    errors = (at for at in range(served, len(lines)) if _is_logged_error(lines[at]))
     if (at := next(errors, None)) is None:
         return None
     failure = find_failure(lines[at:])
     if failure is None or failure.paraphrased or failure.refused or failure.cause is None:
         return None
     return replace(failure, serving=True, answers=_answers(lines, failure.line))
+
+
+def _is_logged_error(line: LogLine) -> bool:
+    """Whether the engine logs a traceback as an error, or PyTorch's C++ code logs an error of its own."""
+    return (line.level == "ERROR" and HEADER in line.text) or _NATIVE_ERROR.match(line.text) is not None
 
 
 def _failed_request(lines: Sequence[LogLine]) -> Failure | None:

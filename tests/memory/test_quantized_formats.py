@@ -100,6 +100,26 @@ def test_mxfp8_layers_of_a_mixed_checkpoint_are_built_so_since_0_25(release: str
     assert saved == expected - scales_of_the_cache
 
 
+@pytest.mark.parametrize("release", ["0.28.0", "0.33.0"])
+def test_lists_of_compressed_tensors_name_experts_by_their_projections(release: str) -> None:
+    """vLLM 0.31.0 and 0.32.0, CompressedTensorsMoEMethod.get_moe_method: `experts.0.gate_proj`."""
+    mixture = {"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 1, **MOE}
+    weights = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}
+
+    def leaving(*modules: str) -> int:
+        section = {
+            "quant_method": "compressed-tensors",
+            "format": "float-quantized",
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+            "ignore": ["lm_head", r"re:.*mlp\.gate$", *modules],
+        }
+        return bytes_of(model(section, **mixture), release)
+
+    scales_of_outputs = EXPERTS * (2 * 128 + HIDDEN) * 4
+    assert leaving("model.layers.0.mlp.experts") == leaving()
+    assert leaving(r"re:.*mlp\.experts\..*") - leaving() == ROUTED_EXPERTS - scales_of_outputs
+
+
 @pytest.mark.parametrize(("release", "quantized"), [("0.22.1", False), ("0.23.0", True)])
 def test_an_output_that_a_mixed_checkpoint_lists_is_built_so_since_0_23(
     release: str, quantized: bool

@@ -191,3 +191,22 @@ def test_a_check_of_another_package_is_no_fault_of_the_engine() -> None:
 
     assert cause_of(package.format("llmuses/run.py") + error) == "program_fault"
     assert cause_of(package.format("vllm/v1/engine/core.py") + error) == "engine_fault"
+
+
+def test_an_error_that_native_code_logs_after_the_start_is_the_engines_end() -> None:
+    """PyTorch, c10/util/Logging.cpp: rank, level and date, time, file and line before the message."""
+    head = "[rank3]:[E716 19:47:26.324588983 shim_common.cpp:523] "
+    started = "INFO:     Application startup complete.\n"
+    failure = read_log(
+        f"{started}{head}Exception in aoti_torch: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    ).failure
+
+    assert failure is not None
+    assert failure.serving
+    assert failure.cause is not None
+    assert failure.cause.name == "out_of_memory"
+    assert (
+        read_log(f"{started}[rank3]:[W716 19:47:26.3 shim_common.cpp:523] CUDA out of memory.\n").failure
+        is None
+    )
+    assert read_log(f"{started}{head}the store is slow\n").failure is None

@@ -328,8 +328,8 @@ class ModuleBytes:
     def _listed_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of a module by which a list may leave it unquantized.
 
-        Source: vLLM 0.15.0 to 0.33.0, CompressedTensorsMoEMethod.get_moe_method: experts by the projections of
-        the first one alone.
+        Source: vLLM 0.15.0 to 0.33.0, CompressedTensorsMoEMethod.get_moe_method: experts by the projections
+        of the first one alone.
         """
         method = "" if self.quantization is None else self.quantization.method
         if names[0].endswith(".experts"):
