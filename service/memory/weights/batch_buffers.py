@@ -71,7 +71,7 @@ def _selected(layers: Iterable[DecoderLayer], stage: WeightStage) -> int:
 
 
 def _selected_by(layer: DecoderLayer, stage: WeightStage) -> int:
-    """Return the number of indices that a layer selects for a stage."""
+    """Return the number of indices that a layer selects for a step."""
     mixer = layer.mixer
     if isinstance(mixer, SharedCompressedAttention):
         return stage.batch_tokens * (mixer.selected_tokens + mixer.candidate_blocks)

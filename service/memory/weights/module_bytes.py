@@ -336,7 +336,8 @@ class ModuleBytes:
             by_projections = method == COMPRESSED_TENSORS
         else:
             by_projections = method in NAME_LISTS and not self.layout.fused_names
-        return names[1:] or names if by_projections else names
+        projections = names[1:] or names
+        return projections if by_projections else names
 
     def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
         for each in names:
