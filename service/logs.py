@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 WRITTEN: Final = "written_by_service"
 """Attribute of records whose message is a line of JSON."""
 
+_PROCESSORS: Final[list[Processor]] = []
+"""Steps by which a line is made. A logger keeps the list of its first use: changes are made in that list."""
+
 
 def configure_logs(level: str) -> None:
     """Write the logs of this service and of its libraries as JSON lines, from `level` on."""
@@ -30,13 +33,14 @@ def configure_service_logs() -> None:
     with _absent("rich"):  # structlog writes JSON here, and would import it for consoles
         import structlog  # noqa: PLC0415 - slow to import, and most commands log nothing
 
+    _PROCESSORS[:] = [
+        structlog.stdlib.filter_by_level,
+        *_shared(),
+        structlog.processors.JSONRenderer(),
+        _as_written,
+    ]
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_shared(),
-            structlog.processors.JSONRenderer(),
-            _as_written,
-        ],
+        processors=_PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,

@@ -19,6 +19,7 @@ from service.api.metrics import Metrics
 from service.api.refusals import LOG_SECONDS, ConnectionRefusal, RefusalLog
 from service.bootstrap import build_app, build_services
 from service.hub.errors import HubUnreachable, ModelNotFound
+from service.logs import configure_service_logs
 from service.probes.job_spec import Inventory, JobSpec, ProbeKind
 from service.probes.offer import Offer
 from service.settings import Settings
@@ -224,3 +225,13 @@ def test_advice_for_one_small_card_names_one(client: TestClient) -> None:
     asked = {"model": "google/gemma-3-27b-it", "gpus": ["rtx-4090-24gb:1"]}
     near = client.post("/v1/plan", json=asked).json()["plans"][0]["nearest_refused"]
     assert any("ISTA-DASLab/gemma-3-27b-it-GPTQ-4b-128g" in note for note in near["error"]["notes"])
+
+
+def test_logging_that_is_configured_again_reaches_loggers_that_were_used() -> None:
+    """A logger keeps the steps of its first use (structlog, ``cache_logger_on_first_use``)."""
+    configure_service_logs()
+    RefusalLog("first")("reason")
+    configure_service_logs()
+    with capture_logs() as lines:
+        RefusalLog("second")("reason")
+    assert [line["event"] for line in lines] == ["second"]
