@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from service.startup_log.described_failures import of_quoting_title
 from service.startup_log.exceptions import HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.known_words import (
     KnownWords,
@@ -12,22 +13,13 @@ from service.startup_log.known_words import (
     requests_beside_failures,
     shows_death,
 )
+from service.startup_log.left_of_tracebacks import by_cut_calls, decided_by_message, with_cut_calls
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
 from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import FailureCause
-from service.startup_log.said_failures import (
-    ENDED,
-    FAULT,
-    by_cut_calls,
-    decided_by_message,
-    of_hang,
-    of_people,
-    of_quoting_title,
-    with_cut_calls,
-    with_reason,
-    with_title,
-)
+from service.startup_log.said_failures import of_hang, of_people
+from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import ignored_by_python, is_source, of_collect_env
 from service.startup_log.which_traceback import below_heading, first_raised, without_contradicted
 

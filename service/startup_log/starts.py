@@ -12,9 +12,9 @@ from service.startup_log.known_words import shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
-from service.startup_log.said_failures import FAULT, with_reason
 from service.startup_log.served import had_started
 from service.startup_log.templates import lines_containing
+from service.startup_log.titles import FAULT, with_reason
 from service.startup_log.tracebacks import HEADER, frame_of
 
 SERVING: Final = MILESTONES[-1].name

@@ -7,7 +7,7 @@ from typing import Final
 from service.startup_log.exceptions import MOST_CHAINED, Raised
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
-from service.startup_log.said_failures import BEFORE_THE_ENGINE
+from service.startup_log.titles import BEFORE_THE_ENGINE
 from service.startup_log.tracebacks import HEADER, MOST_LINES, Frame, frames_above
 
 EXECUTORS: Final = ("/vllm/v1/executor/", "/vllm/executor/")

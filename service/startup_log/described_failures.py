@@ -1,0 +1,120 @@
+"""Finds a failure in sentences: those of a person, and the program's without the class of an exception."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from service.startup_log.complaints import is_complaint, reports_failure
+from service.startup_log.engine_errors import error_in_text
+from service.startup_log.exceptions import QUIET, class_in
+from service.startup_log.known_words import KnownWords, known_words
+from service.startup_log.lines import LogLine
+from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_known
+from service.startup_log.origins import asserted_part, by_words, origin_of, owner_of
+from service.startup_log.paraphrases import paraphrased_shortage
+from service.startup_log.phrases import CAUSES
+from service.startup_log.refused_answers import refused_answer
+from service.startup_log.sentences import sentences
+from service.startup_log.symptoms import complains, described
+from service.startup_log.templates import SentenceIndex, lines_containing
+from service.startup_log.titles import MOST_OF_TITLE, OF_PYTHON, as_described, beside
+from service.startup_log.whole_messages import MAX_MESSAGE
+
+_SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
+_PROSE: Final = tuple((cause, words) for cause in CAUSES for words in cause.prose)
+_PROSE_WORDS: Final = SentenceIndex([words for _, words in _PROSE])
+OF_OWNERS: Final = frozenset({"", "AttributeError"})
+"""Classes of errors that say nothing where the class or the file that they name is not known."""
+_CONFLICTS: Final = (", which is not installed.", " which is incompatible.")
+"""Ends of lines in which pip lists packages that do not belong together, after it has installed its own."""
+
+
+def of_sentence(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure whose own words stand in a line without the class of an exception: a title, a prose.
+
+    Of these only such count as say by themselves where they were raised and what that means.
+    """
+    found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
+    if found is None:
+        return _of_python(lines)
+    at, error = found
+    origin = origin_of(error.type, (error.frame,))
+    if origin.cause is None:
+        return None
+    line = lines[at]
+    return Failure(
+        class_in(error.type, line.text),
+        line.text[:MAX_MESSAGE],
+        line.number,
+        origin.cause,
+        {},
+        origin=origin,
+        source=error.source,
+        request=is_of_request(line),
+    )
+
+
+def _python_words(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str]]:
+    """Yield the lines with words of Python's or C++'s own errors, with the class of each."""
+    for at, which in lines_containing([line.text for line in lines], [words for words, _ in OF_PYTHON]):
+        if lines[at].level not in QUIET and not is_wrapper(lines[at].text):
+            yield lines[at], OF_PYTHON[which][1]
+
+
+def _of_python(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the words of Python's or C++'s own errors, about code that is known."""
+    for line, type_name in _python_words(lines):
+        origin = owner_of(type_name, line.text) if type_name else asserted_part(line.text)
+        if origin is not None:
+            words = line.text[:MAX_MESSAGE]
+            shown = class_in(type_name, words)
+            return Failure(shown, words, line.number, origin.cause, {}, origin=origin)
+    return None
+
+
+def _of_unowned(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure in the same words about code that is not known, where they alone show a cause."""
+    for line, type_name in _python_words(lines):
+        if type_name in OF_OWNERS:
+            continue
+        known = next(known_words([LogLine(1, f"{type_name}: {line.text}", None)]), None)
+        cause = by_words(type_name, line.text) if known is None else known.cause
+        if cause is not None:
+            said = not (line.level or line.origin)
+            return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=said)
+    return None
+
+
+def of_quoting_title(lines: Sequence[LogLine]) -> Failure | None:
+    """Return Python's own error that the title quotes, for a log that has only what followed from it."""
+    title = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    if title is None or not any(words in title.text for words, _ in OF_PYTHON):
+        return None
+    found = _of_python([title.line])
+    return Failure("", title.text[:MAX_MESSAGE], title.line.number, None, {}) if found is None else found
+
+
+def in_words(lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or one of which the log only says that it happened."""
+    lines = [line for line in lines if not line.text.endswith(_CONFLICTS)]
+    shortage = paraphrased_shortage(lines)
+    if shortage is not None:
+        line, sizes = shortage
+        return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
+    failing = any(map(reports_failure, lines))
+    texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
+    for at, which in _PROSE_WORDS.pairs(texts):
+        line, cause = lines[at], _PROSE[which][0]
+        if failing or is_complaint(line, cause):
+            return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
+    said = sentences(lines)
+    found = described(said, counts=beside(lines))
+    unowned = _of_unowned(lines) if found is None or found.general else None
+    if unowned is not None:
+        return unowned
+    if found is None or found.cause is None:
+        answer = refused_answer(lines) if complains(said) else None
+        if answer is not None:
+            return of_known(KnownWords(*answer, {}), (), {}, lines)
+    if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
+        return None
+    return as_described(found)
