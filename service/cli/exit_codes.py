@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
     NOT_SERVED = 5
     """`check` and `plan`: it starts, but some requests of the workload wait or are preempted."""
     NOT_UNDERSTOOD = 5
-    """`explain`: nothing in the text is of a log of the engine."""
+    """`explain`: nothing in the text is of a log of the engine, or says what happened."""
     SERVICE_FAILED = 7
     """`probe`, `probes`: the service answers with an error of its own (status 500 to 599)."""
     HUB_FAILED = 7

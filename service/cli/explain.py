@@ -20,7 +20,7 @@ from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
 from service.application.services import PlanServices, with_probes
 from service.application.text.engine_log import render_engine_log
-from service.application.text.explanation import render_explanation, understood
+from service.application.text.explanation import answered, render_explanation, understood
 from service.application.text.explanation_markdown import render_markdown
 from service.calibration.from_logs import StoredLog
 from service.cli.bad_input import exits_on_bad_input, with_config
@@ -87,8 +87,8 @@ def explain(
 ) -> None:
     """Explain the startup log in FILE: what happened, why, what to do, and what differs from the plan.
 
-    Exits with 0 when the start agrees or is explained, 3 when a failure is explained, 5 when nothing in the
-    text was understood, 2 on bad input.
+    Exits with 0 when the start agrees or is explained, or a running server failed at a request alone, 3 when
+    a failure is explained, 5 when nothing in the text says what happened, 2 on bad input.
     """
     with exits_on_bad_input():
         document = with_config(ExplainParameters(**flags).document(), config)
@@ -141,10 +141,10 @@ def _usual() -> ExplanationFormat:
 
 
 def _exit_code(explanation: Explanation) -> ExitCode:
-    if not understood(explanation):
+    if not answered(explanation):
         return ExitCode.NOT_UNDERSTOOD
     ending = explanation.ending
-    failed = ending is not None and not ending.earlier and not ending.refused
+    failed = ending is not None and not (ending.earlier or ending.refused or ending.answers)
     return ExitCode.FAILED if failed else ExitCode.OK
 
 

@@ -64,6 +64,8 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,
+        by_place=failure.by_place,
+        of_start=bool(stage or log.milestone or log.release or log.failed_after) or logged.starting,
         said=_said(logged, log),
         wanted=wanted_lines(logged),
     )
@@ -109,6 +111,9 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
     if (form := cause.form_of(failure.message)) is not None:
         return form.remedy
     reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
+    if failure.by_place:
+        # What the part suggests is against what it refuses or computes; such a message says neither.
+        return cause.remedy_after(reached)
     flags = {**log.resolved, **log.flags}
     first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)
     return f"{first} {cause.remedy_after(reached)}".strip()

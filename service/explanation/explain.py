@@ -94,5 +94,5 @@ def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:
         )
     if run.doubt and run.judged.warnings:
         yield f"The plan is of {run.doubt}, with weights of another size: whether they fit is not known."
-    elif not run.doubt:
+    elif not run.doubt and (run.gpu_specified or run.pinned is not None):
         yield from run.judged.warnings

@@ -117,6 +117,10 @@ class Diagnosis:
     """A later start in the same log came up."""
     part: str = ""
     """The part of the engine or of a library that raised it, in words; empty where it was not needed."""
+    of_start: bool = True
+    """The text shows that a start failed: a step of it, its stage, or its calls."""
+    by_place: bool = False
+    """Only the place of the exception shows its cause, and not what it says."""
     said: SaidCause | None = None
     """What the text says beside the program's own message, which does not show its cause."""
     wanted: str = ""

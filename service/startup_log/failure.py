@@ -21,7 +21,12 @@ from service.startup_log.phrases import FailureCause
 from service.startup_log.said_failures import of_hang, of_people
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import ignored_by_python, is_source, of_collect_env
-from service.startup_log.which_traceback import below_heading, first_raised, without_contradicted
+from service.startup_log.which_traceback import (
+    below_heading,
+    first_raised,
+    handled_before,
+    without_contradicted,
+)
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
@@ -71,6 +76,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
     if first is not None:
         first = below_heading(first, certain, raised, lines)
+        if (handled := handled_before(first, raised, lines)) is not None:
+            return with_cut_calls(of_exception(handled, lines), lines)
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
         return _of_root(first, strong, raised, lines)

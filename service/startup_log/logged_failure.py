@@ -8,7 +8,7 @@ from service.startup_log.engine_errors import ENGINE, engine_error
 from service.startup_log.exceptions import Raised, asserted_above, class_in, hidden_class, placed_as, stated
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
-from service.startup_log.origins import NOWHERE, FailureOrigin, likely_origin, origin_of
+from service.startup_log.origins import NOWHERE, FailureOrigin, agrees, likely_origin, origin_of
 from service.startup_log.phrases import WRAPPERS, FailureCause
 from service.startup_log.tracebacks import Frame, frames_of, native_frames
 from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
@@ -63,6 +63,8 @@ class Failure:
     cut: bool = False
     """The text ends within its traceback, above the exception."""
 
+    starting: bool = False
+    """Calls near its line are such as only a start makes."""
     hidden: str = ""
     """Class of the true error, whose own message was lost when the engine raised it again."""
 
@@ -82,6 +84,13 @@ class Failure:
     def by_origin(self) -> bool:
         """Whether the cause is known by where the exception was raised, and not by its words."""
         return self.cause is not None and self.cause is self.origin.cause
+
+    @property
+    def by_place(self) -> bool:
+        """Whether only the place of an exception shows its cause, and not what it says."""
+        if not self.by_origin or self.origin.named:
+            return False
+        return not agrees(self.type, self.message, self.frames, self.origin)
 
 
 def is_wrapper(text: str) -> bool:
@@ -132,7 +141,8 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         raised_at = origin_of(root.type, (error.frame, *frames))
         unsure = error.package != ENGINE and error.type in IMPORTS
         source = error.source
-        origin = replace(raised_at, cause=None) if unsure else raised_at
+        named = agrees(root.type, message, (error.frame,), raised_at)
+        origin = replace(raised_at, cause=None if unsure else raised_at.cause, named=named)
     line = lines[root.at]
     return Failure(
         root.type,

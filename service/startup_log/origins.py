@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.bundled_toml import read_toml
-from service.startup_log.exceptions import is_check
+from service.startup_log.exceptions import PYTHON_WORDS, is_check, placed_as
 from service.startup_log.known_classes import is_model_type, places_mentioned, places_named
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.tracebacks import NATIVE_FILE, Frame
@@ -23,6 +23,13 @@ class Part:
     causes: Mapping[str, FailureCause]
     """Causes by the class of the exception; ``*`` stands for all others."""
     folders: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+
+    def has_raised(self, frames: Sequence[Frame]) -> bool:
+        """Whether an exception passed this part and is of its kind; its innermost frame comes first."""
+        if self.within and not any(each in f"/{frames[0].path}" for each in self.within):
+            return False
+        return any(map(self.holds, frames))
 
     def holds(self, frame: Frame) -> bool:
         """Whether a frame is in this part.
@@ -45,11 +52,22 @@ class FailureOrigin:
     """In words; empty where the log does not say it."""
     cause: FailureCause | None
     """What an exception of this class means there; ``None`` where it can mean anything."""
+    named: bool = False
+    """The message itself names the part, or has words that show the cause."""
 
 
 PACKAGES: Final = "-packages/"
 """End of the folder that packages are installed in: site-packages, dist-packages."""
 _OF_PYTHON: Final = "Python's own library"
+LEAST_REASON: Final = 3
+"""Words of a message that gives a reason at least."""
+_OF_CODE: Final = frozenset(
+    {
+        *("AttributeError", "TypeError", "KeyError", "IndexError", "NameError", "UnboundLocalError"),
+        *("ZeroDivisionError", "RecursionError", "UnicodeDecodeError"),
+    }
+)
+"""Classes of errors that Python raises of code which does not fit: they say nothing of a reason."""
 CHECK: Final = "check"
 """Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
 NOWHERE: Final = FailureOrigin("", None)
@@ -71,9 +89,9 @@ def likely_origin(type_name: str, message: str, frames: Sequence[Frame]) -> Fail
     """Return the origin of an exception: a call that it passed, whose code it is about, or its place."""
     if type_name == KEY_ERROR and is_model_type(message):
         return _MODEL_TYPES
-    if (cause := _said(type_name, message, _FIRST)) is not None:
+    if (cause := _said(type_name, message, _FIRST, frames)) is not None:
         return FailureOrigin(
-            (passed_part(type_name, frames) or innermost_part(type_name, frames)).part, cause
+            (passed_part(type_name, frames) or innermost_part(type_name, frames)).part, cause, named=True
         )
     return (
         passed_part(type_name, frames)
@@ -116,7 +134,7 @@ def owner_of(type_name: str, message: str) -> FailureOrigin | None:
     if len({cause.name if cause is not None else "" for cause in causes.values()}) != 1:
         return None
     name, cause = next(iter(causes.items()))
-    return None if cause is None else FailureOrigin(name, cause)
+    return None if cause is None else FailureOrigin(name, cause, named=True)
 
 
 def mentioned_part(text: str) -> FailureOrigin | None:
@@ -135,7 +153,7 @@ def native_part(type_name: str, message: str) -> FailureOrigin | None:
     for place in NATIVE_FILE.finditer(message[:MOST_OF_MESSAGE]):
         for part in _NATIVE:
             if part.holds(Frame(place[0], "")) and (cause := _cause_of(type_name, part)) is not None:
-                return FailureOrigin(part.name, cause)
+                return FailureOrigin(part.name, cause, named=True)
     return None
 
 
@@ -175,7 +193,7 @@ def _owner(path: str) -> Part | None:
 def passed_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
     """Return the origin of an exception that passed a call which all exceptions of one kind pass."""
     for part in _PASSED:
-        if (cause := _cause_of(type_name, part)) and any(part.holds(frame) for frame in frames):
+        if frames and (cause := _cause_of(type_name, part)) and part.has_raised(frames):
             return FailureOrigin(part.name, cause)
     return None
 
@@ -200,15 +218,41 @@ def milestone_of(frames: Sequence[Frame]) -> str:
     return next((name for name, functions in _REACHED if not functions.isdisjoint(called)), "")
 
 
+def is_starting(frames: Sequence[Frame]) -> bool:
+    """Whether the calls are of a start: one of the engine's own that only a start makes, or a step of it."""
+    own = (each for each in frames if OF_ENGINE in f"/{each.path}")
+    return milestone_of(frames) != "" or any(each.function in _STARTING for each in own)
+
+
 def by_words(type_name: str, message: str) -> FailureCause | None:
     """Return what an exception shows whose place is not known; ``None`` for one that can mean anything."""
     return _said(type_name, message, _WORDS)
 
 
-def _said(type_name: str, message: str, tables: Sequence[Mapping[str, Any]]) -> FailureCause | None:
+def agrees(type_name: str, message: str, frames: Sequence[Frame], origin: FailureOrigin) -> bool:
+    """Whether the message of an exception says by itself why, and its part raised it itself.
+
+    Python's own errors, and checks without words, name no reason; what a library below a part raises need not
+    be of the part's kind.
+    """
+    if type_name in _OF_CODE or placed_as(type_name, message) != type_name or is_check(message):
+        return False
+    if len(message.split()) < LEAST_REASON or any(words in message for words, _ in PYTHON_WORDS):
+        return False
+    return not frames or any(
+        each.name == origin.part and each.holds(frames[0]) and _cause_of(type_name, each) is origin.cause
+        for each in (*_PASSED, *_PARTS)
+    )
+
+
+def _said(
+    type_name: str, message: str, tables: Sequence[Mapping[str, Any]], frames: Sequence[Frame] = ()
+) -> FailureCause | None:
     for each in tables:
         denied = "unless" in each and each["unless"] in message
-        if type_name in each["types"] and not denied and any(words in message for words in each["says"]):
+        placed = "files" not in each or any(name in f"/{at.path}" for at in frames for name in each["files"])
+        said = placed and not denied and any(words in message for words in each["says"])
+        if said and type_name in each["types"]:
             return _BY_NAME[each["cause"]]
     return None
 
@@ -242,6 +286,7 @@ def _part(table: Mapping[str, Any]) -> Part:
         frozenset(table.get("functions", ())),
         {name: known[cause] for name, cause in causes.items()},
         tuple(table.get("folders", ())),
+        tuple(table.get("within", ())),
     )
 
 
@@ -255,6 +300,9 @@ _REACHED: Final = tuple(
     (name, frozenset(functions)) for name, functions in _ORIGINS["reached"]["functions"].items()
 )
 """The last milestone before each step of a start, with the functions of the step, the last step first."""
+OF_ENGINE: Final = "/vllm/"
+"""Part of the path of each of the engine's files."""
+_STARTING: Final = frozenset(_ORIGINS["starting"]["functions"])
 _WORDS: Final[Sequence[Mapping[str, Any]]] = _ORIGINS["words"]
 _FIRST: Final[Sequence[Mapping[str, Any]]] = [each for each in _WORDS if each.get("first")]
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
@@ -267,7 +315,9 @@ _OWN: Final = _part(_ORIGINS["own"])
 _OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(
-    "the transformers library", next(cause for cause in CAUSES if cause.name == "unknown_architecture")
+    "the transformers library",
+    next(cause for cause in CAUSES if cause.name == "unknown_architecture"),
+    named=True,
 )
 _ANYWHERE: Final[Mapping[str, FailureCause]] = {
     name: cause

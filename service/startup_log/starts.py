@@ -11,6 +11,7 @@ from service.startup_log.failure import find_failure
 from service.startup_log.known_words import shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure
+from service.startup_log.origins import is_starting
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
 from service.startup_log.served import had_started
 from service.startup_log.templates import lines_containing
@@ -139,9 +140,18 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
 def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:
     """Return the failure of a log without the message that a server is ready; it can be a piece of one."""
     failure = find_failure(lines)
-    if failure is None or failure.refused or not had_started(lines, milestone):
+    if failure is None or failure.refused:
         return failure
+    if not had_started(lines, milestone):
+        return replace(failure, starting=_is_starting(lines, failure))
     return replace(failure, serving=True, answers=_answers(lines, failure.line))
+
+
+def _is_starting(lines: Sequence[LogLine], failure: Failure) -> bool:
+    """Whether the calls near a failure, in the tracebacks of all processes, are those of a start."""
+    at = next((at for at, line in enumerate(lines) if line.number == failure.line), 0)
+    near = lines[max(0, at - BEFORE_A_DEATH) : at + BELOW_AN_ANSWER]
+    return is_starting([frame for line in near if (frame := frame_of(line)) is not None])
 
 
 def _answers(lines: Sequence[LogLine], failed_on: int) -> bool:

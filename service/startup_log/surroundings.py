@@ -12,14 +12,19 @@ from service.startup_log.ray_resources import RayGpus, read_ray_gpus
 
 _RELEASES: Final = (
     # collect_env; an image's tag; pip and uv; a person.
-    ("vllm version", re.compile(r"(?i)\bvLLM version\s{0,40}:\s{0,4}v?(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})")),
-    ("vllm-openai:", re.compile(r"vllm-openai:v?(\d{1,3}\.\d{1,3}\.\d[\w.]{0,40})")),
-    ("vllm", re.compile(r"\bvllm(?:==| {2,40})(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})")),
+    (
+        "vllm version",
+        re.compile(
+            r"(?i)(?<![A-Za-z0-9_])vLLM version\s{0,40}:\s{0,4}v?(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
+    ),
+    ("vllm-openai:", re.compile(r"vllm-openai:v?(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.]{0,40})")),
+    ("vllm", re.compile(r"(?<![A-Za-z0-9_])vllm(?:==| {2,40})(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})")),
     (
         "vllm",
         re.compile(
-            r"(?i)(?<!-)\bvllm[`*:]{0,3}(?:\s(?:version|release|server|was|is)){0,3}\s?[:=]?\s?[`*]{0,2}v?"
-            r"(\d{1,3}\.\d{1,3}\.\d[\w.+]{0,60})"
+            r"(?i)(?<![-A-Za-z0-9_])vllm[`*:]{0,3}(?:\s(?:version|release|server|was|is)){0,3}\s?[:=]?\s?[`*]{0,2}v?"
+            r"(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
         ),
     ),
     # "vLLM (version: 0.6.2)", "vllm docker v0.11.2"; "version 0.6.2 of vLLM"; a folder, vllm-0.10.0/ or
@@ -27,22 +32,33 @@ _RELEASES: Final = (
     (
         "vllm",
         re.compile(
-            r"(?i)(?<!-)\bvllm[\s`*(,:]{1,4}(?:(?:the|latest|stable|published|official|nightly|docker|image|container|"
+            r"(?i)(?<![-A-Za-z0-9_])vllm[\s`*(,:]{1,4}(?:(?:the|latest|stable|published|official|nightly|docker|image|container|"
             r"build|installed|package|version|release|v|is|was|in|at|on|with|tag)[\s`*(:=]{1,4}){0,5}"
-            r"v?([01]\.\d{1,3}\.\d[\w.+]{0,60})"
+            r"v?([01]\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
         ),
     ),
     (
         "vllm",
-        re.compile(r"(?i)(?<!-)\bvllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)"),
+        re.compile(
+            r"(?i)(?<![-A-Za-z0-9_])vllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)"
+        ),
     ),
     (
         "vllm",
-        re.compile(r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[\w+]{0,40}) (?:of|from) \W?vllm\b"),
+        re.compile(
+            r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[A-Za-z0-9_+]{0,40}) (?:of|from) \W?vllm\b"
+        ),
+    ),
+    # In Chinese, with the word for version between or behind.
+    (
+        "vllm",
+        re.compile(
+            r"(?i)vllm[\s`*]{0,3}的?版本[号是为:\uff1a=\sv]{0,6}(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
     ),
     # "Images 0.28.0 and 0.27.1"
-    ("image", re.compile(r"(?i)\bimages?:?\s{1,3}`?v?(0\.\d{1,3}\.\d[\w.]{0,40})")),
-    ("vllm", re.compile(r"(?i)(?:^|[^a-z])vllm[-_]?v?([01]\.\d{1,3}(?:\.\d[\w+]{0,40})?)(?=[/\\])")),
+    ("image", re.compile(r"(?i)\bimages?:?\s{1,3}`?v?(0\.\d{1,3}\.\d[A-Za-z0-9_.]{0,40})")),
+    ("vllm", re.compile(r"(?i)(?:^|[^a-z])vllm[-_]?v?([01]\.\d{1,3}(?:\.\d[A-Za-z0-9_+]{0,40})?)(?=[/\\])")),
 )
 """Patterns of a release, the surest first, each with lower-case words that its lines contain."""
 _GPU_LINES: Final = (

@@ -14,8 +14,9 @@ MOST_LINES: Final = 240
 """Lines above an exception in which its frames are looked for; ranks write theirs between each other."""
 MOST_FRAMES: Final = 64
 HEADER: Final = "Traceback (most recent call last)"
+HANDLING: Final = "During handling of the above exception, another exception occurred"
 CHAINED: Final = (
-    "During handling of the above exception, another exception occurred",
+    HANDLING,
     "The above exception was the direct cause of the following exception",
 )
 """What stands between two tracebacks of one failure."""

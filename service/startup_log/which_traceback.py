@@ -7,24 +7,38 @@ from typing import Final
 from service.startup_log.exceptions import MOST_CHAINED, Raised
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
+from service.startup_log.logged_failure import is_wrapper
 from service.startup_log.titles import BEFORE_THE_ENGINE
-from service.startup_log.tracebacks import HEADER, MOST_LINES, Frame, frames_above
+from service.startup_log.tracebacks import BELOW_A_CHAIN, HANDLING, HEADER, MOST_LINES, Frame, frames_above
 
 EXECUTORS: Final = ("/vllm/v1/executor/", "/vllm/executor/")
 """Files of the executor, which raises again what a worker raised."""
 ENGINE: Final = ("/vllm/", "/vllm_")
 """Parts of the paths of an installed engine."""
+OF_DEVICES: Final = frozenset(
+    {"illegal_memory_access", "device_side_assert", "cuda_error", "gpu_fault", "rocm_fault", "gpu_not_ready"}
+)
+"""Causes that a device reports of whatever ran on it before, at the next call."""
 OF_BUILDS: Final = ("/setup.py", "/pip-", "/build/")
 """Parts of the paths of what runs while a package is built."""
 
 
 def first_raised(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
     """Return an exception where a worker raised it, if the calls above it only raise it again."""
+    if not frames_above(root.at, lines):
+        return _with_calls(root, others, lines)
     if not _is_raised_again(root, lines):
         return root
     same = (each for each in others if (each.type, each.message) == (root.type, root.message))
     beside = (each for each in islice(same, MOST_CHAINED) if each.at != root.at)
     return next((each for each in beside if _is_in_worker(each, lines)), root)
+
+
+def _with_calls(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
+    """Return an exception that stands without calls, as in a title, where a traceback below ends in it."""
+    same = (each for each in others if each.type == root.type and each.at > root.at and each.message)
+    said = (each for each in islice(same, MOST_CHAINED) if each.message.startswith(root.message))
+    return next((each for each in said if frames_above(each.at, lines)), root)
 
 
 def _is_raised_again(raised: Raised, lines: Sequence[LogLine]) -> bool:
@@ -55,6 +69,22 @@ def without_contradicted(
 def _is_of_engine(frame: Frame) -> bool:
     path = f"/{frame.path}"
     return any(each in path for each in ENGINE) and not any(each in path for each in OF_BUILDS)
+
+
+def handled_before(
+    first: KnownWords, raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Raised | None:
+    """Return the exception during whose handling a device failed; ``None`` for any other failure.
+
+    What a device reports then follows from what was handled, mostly where memory is freed.
+    """
+    if first.cause.name not in OF_DEVICES or first.at not in raised:
+        return None
+    at = max((each for each in raised if each < first.at), default=None)
+    if at is None or raised[at].is_empty or raised[at].in_prose or is_wrapper(lines[at].text):
+        return None
+    between = (line.text for line in lines[at + 1 : at + 1 + BELOW_A_CHAIN])
+    return raised[at] if any(HANDLING in text for text in between) else None
 
 
 def below_heading(

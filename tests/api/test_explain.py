@@ -243,7 +243,21 @@ def test_a_report_says_that_a_gpu_was_assumed(given: tuple[str, ...]) -> None:
     assert all(f" on {line.partition(' = ')[2].partition(':')[0]}:" in planned for line in assumed)
 
 
-@pytest.mark.parametrize(("text", "code"), [(SHORT, 3), ("", 5), ("\x00\x01", 5), (GEMMA, 0)])
+NAMED = "How much memory do I need? I use vLLM 0.19.0."
+AT_A_REQUEST = """\
+INFO:     Application startup complete.
+INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error
+Traceback (most recent call last):
+  File "/opt/site-packages/vllm/entrypoints/openai/serving_completion.py", line 1, in create_completion
+    x()
+KeyError: 'a state'
+INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(SHORT, 3), ("", 5), ("\x00\x01", 5), (GEMMA, 0), (NAMED, 5), (AT_A_REQUEST, 0)],
+)
 def test_the_exit_code_says_how_it_ended(text: str, code: int) -> None:
     assert CliRunner().invoke(cli, ["explain", "-", "--format", "table"], input=text).exit_code == code
 

@@ -146,3 +146,16 @@ def test_a_manifest_whose_end_was_cut_still_names_the_model() -> None:
 )
 def test_a_card_is_not_read_out_of_a_name(text: str, cards: tuple[str, ...]) -> None:
     assert set(read_log(text).around.mentioned) == set(cards)
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("\u6211\u4f7f\u7528vllm 0.6.3\u7248\u672c\u90e8\u7f72", "0.6.3"),
+        ("vllm\u7248\u672c\uff1a0.6.3.post1\uff0c\u62a5\u9519", "0.6.3.post1"),
+        ("vllm\u7684\u7248\u672c\u662fv0.9.2\u3002", "0.9.2"),
+        ("\u4f7f\u7528vllm==0.8.4\uff0c\u51fa\u9519", "0.8.4"),
+    ],
+)
+def test_a_release_is_read_between_chinese_words(text: str, release: str) -> None:
+    assert read_log(text).around.release == release

@@ -131,6 +131,8 @@ def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
         return f"The engine failed on line {ending.line}: {cause}."
     if ending.cause == DIED and ending.start is None:
         return f"The engine failed on line {ending.line}: {cause}."
+    if not ending.of_start and ending.start is None:
+        return f"The text shows a failure on line {ending.line}: {cause}."
     after = f" after '{ending.reached}'" if ending.reached else ""
     return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
 
@@ -194,6 +196,17 @@ def understood(explanation: Explanation) -> bool:
     said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release, log.ended_on)
     measured = (log.measured, log.served_cache, log.answering, log.engine_lines)
     return explanation.ending is not None or any(said) or any(measured)
+
+
+def answered(explanation: Explanation) -> bool:
+    """Whether an answer says more than what the text names: how a start ended, or what was planned beside it.
+
+    Its release and its model alone tell nothing of what happened.
+    """
+    log = explanation.log
+    logged = (log.milestone, log.readings, log.ended_on, log.measured, log.served_cache, log.engine_lines)
+    found = explanation.ending is not None or explanation.request is not None or log.answering
+    return understood(explanation) and (found or any(logged))
 
 
 def _log_in_words(explanation: Explanation) -> str:
@@ -288,7 +301,11 @@ def _heading(ending: Diagnosis) -> str:
     if ending.basis is CauseBasis.PARAPHRASED:
         return "Why, as far as these words tell"
     if ending.basis is CauseBasis.ORIGIN:
-        return "Why, by where it was raised" if ending.part else "Why, as far as its class tells"
+        if not ending.by_place:
+            return "Why"
+        if not ending.part:
+            return "Why, as far as its class tells"
+        return "The message does not say why. Failures of this class there mostly mean"
     return "Why"
 
 
@@ -300,7 +317,13 @@ def _to_do(ending: Diagnosis) -> Iterator[str]:
         for offer in ending.offers:
             yield f"Do ({OF_OFFER.get(ending.cause or '', 'from the log')}): {offer}"
     if ending.remedy:
-        yield f"{'In general' if ending.fixes or ending.offers else 'Do'}: {ending.remedy}"
+        yield f"{_to_do_heading(ending)}: {ending.remedy}"
+
+
+def _to_do_heading(ending: Diagnosis) -> str:
+    if ending.fixes or ending.offers:
+        return "In general"
+    return "What can help" if ending.by_place else "Do"
 
 
 def _cut(text: str, most: int) -> str:

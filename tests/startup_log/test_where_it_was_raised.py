@@ -1,0 +1,109 @@
+"""A place in the engine is a place: it gives advice only where the message says what is wrong there."""
+
+import pytest
+
+from service.application.text.explanation import headline, render_explanation
+from service.explanation.explain import explain
+from service.explanation.explanation_types import Explanation
+from service.startup_log.log import read_log
+from service.startup_log.origins import FailureOrigin, agrees, origin_of
+from service.startup_log.tracebacks import Frame
+
+HEADER = "Traceback (most recent call last):"
+
+
+def frame(path: str, function: str, source: str = "x()") -> str:
+    return f'  File "/usr/lib/python3/site-packages/{path}", line 1, in {function}\n    {source}'
+
+
+def explained(*lines: str) -> Explanation:
+    return explain(read_log("\n".join(lines)), None)
+
+
+BACKEND = ("vllm/v1/attention/backends/some_attn.py", "forward")
+
+
+@pytest.mark.parametrize(
+    ("error", "advised"),
+    [
+        # The form of vllm-project/vllm#12124: the code of a layer does not fit its caller.
+        ("ValueError: too many values to unpack (expected 2)", False),
+        ("AttributeError: 'NoneType' object has no attribute 'shape'", False),
+        ("AssertionError", False),
+        ("NotImplementedError: this attention has no decode for such a cache", True),
+    ],
+)
+def test_another_backend_is_advised_where_the_backend_refuses(error: str, *, advised: bool) -> None:
+    explanation = explained(HEADER, frame(*BACKEND), error)
+    ending = explanation.ending
+
+    assert ending is not None
+    assert ending.by_place is not advised
+    assert ("attention-backend" in ending.remedy.partition("leave out")[0]) is advised
+    assert ("The message does not say why" in render_explanation(explanation, None, 200)) is not advised
+
+
+def test_what_a_library_refuses_below_a_check_is_no_refusal_of_the_check() -> None:
+    """The form of vllm-project/vllm#14500: a function of torch refuses what a platform gives it."""
+    message = "Expected a torch.device with a specified index or an integer, but got:cuda"
+    calls = (Frame("torch/cuda/_utils.py", "_get_device_index"), Frame("vllm/config.py", "_verify"))
+    origin = origin_of("ValueError", calls)
+
+    assert not agrees("ValueError", message, calls, origin)
+    assert agrees("ValueError", message, calls[1:], origin_of("ValueError", calls[1:]))
+    assert not agrees("KeyError", "'a b c'", (), FailureOrigin("", None))
+
+
+def test_a_failure_in_the_title_is_read_where_it_was_raised() -> None:
+    """vllm-project/vllm#8432: numpy refuses a row of the block table in a step of the old engine."""
+    message = "ValueError: could not broadcast input array from shape (513,) into shape (512,)"
+    explanation = explained(
+        f"[Bug]: {message}",
+        "",
+        HEADER,
+        frame("vllm/worker/multi_step_model_runner.py", "execute_model"),
+        frame("vllm/attention/backends/flash_attn.py", "build", "input_block_tables[i] = block_table"),
+        message,
+    )
+    ending = explanation.ending
+
+    assert ending is not None
+    assert (ending.line, ending.cause, ending.by_place) == (8, "block_table_too_short", False)
+    assert "--num-scheduler-steps" in ending.remedy
+
+
+def test_the_same_words_of_numpy_about_an_image_are_no_block_table() -> None:
+    """numpy says them of any two arrays."""
+    message = "ValueError: could not broadcast input array from shape (3,) into shape (4,)"
+    ending = explained(HEADER, frame("some/images.py", "paste"), message).ending
+
+    assert ending is not None
+    assert ending.cause != "block_table_too_short"
+
+
+def test_what_was_handled_comes_before_what_the_device_reports_then() -> None:
+    """A device reports at the next call what ran on it before; here that call frees the memory."""
+    explanation = explained(
+        HEADER,
+        frame("vllm/v1/engine/core.py", "run_engine_core"),
+        "ValueError: unknown layout of pages 7",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        HEADER,
+        frame("torch/cuda/memory.py", "empty_cache"),
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    )
+    ending = explanation.ending
+
+    assert ending is not None
+    assert (ending.line, ending.message) == (4, "unknown layout of pages 7")
+
+
+def test_a_traceback_that_shows_no_start_is_not_said_to_be_of_one() -> None:
+    error = "KeyError: 'no such state'"
+    step = explained(HEADER, frame("vllm/entrypoints/utils.py", "listen_for_disconnect"), error)
+    start = explained(HEADER, frame("vllm/engine/llm_engine.py", "from_engine_args"), error)
+
+    assert headline(step).startswith("The text shows a failure on line 4")
+    assert headline(start).startswith("The start failed on line 4")
