@@ -95,8 +95,8 @@ def _means(log: StartupLog, failure: Failure, means: str) -> str:
     """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
     if failure.cause is not None and (own := failure.cause.platforms.get(log.around.platform or "")):
         means = own["means"]
-    elif failure.cause is not None and (form := failure.cause.form_of(failure.message)) is not None:
-        means = form.means
+    elif failure.form is not None:
+        means = failure.form.means
     if failure.serving and failure.follows and log.stopped_on is not None and log.stopped_on < failure.line:
         return f"The server was asked to stop on line {log.stopped_on}, and its engine ended with it."
     return means
@@ -108,8 +108,8 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
         return ""
     if own := cause.platforms.get(log.around.platform or ""):
         return own["remedy"]
-    if (form := cause.form_of(failure.message)) is not None:
-        return form.remedy
+    if failure.form is not None and failure.cause is cause:
+        return failure.form.remedy
     reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
     if failure.by_place:
         # What the part suggests is against what it refuses or computes; such a message says neither.

@@ -10,6 +10,7 @@ from packaging.version import Version
 from service.engines.arguments.arguments import UnknownArgument, arguments_of
 from service.engines.arguments.successors import successor_of
 from service.explanation.log_facts import nearest_release
+from service.explanation.whole_classes import whole_classes
 from service.nearest_names import nearest
 from service.startup_log.log import StartupLog
 from service.startup_log.logged_failure import Failure
@@ -55,6 +56,8 @@ def offers(log: StartupLog, failure: Failure) -> tuple[str, ...]:
     named = tuple(_releases(failure.message))
     if failure.cause is None:
         return named
+    if failure.cause.name == "unknown_architecture":
+        return (*named, *whole_classes(failure.message))
     return (*named, *_offers(log, failure.cause.name, failure.message))
 
 

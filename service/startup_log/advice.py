@@ -50,6 +50,13 @@ class Advice:
     unless: str
     not_after: frozenset[str]
 
+    not_in: frozenset[str] = frozenset()
+    """Functions of these files that say nothing of the failure: all starts pass them."""
+
+    def holds(self, frame: Frame) -> bool:
+        """Whether a call is in this part."""
+        return frame.function not in self.not_in and any(each in f"/{frame.path}" for each in self.files)
+
     def remedy(self, release: Version | None) -> str:
         """Return the words for a release; those of the newest where it is not known."""
         said = [words for since, words in self.remedies if release is None or since <= release]
@@ -63,7 +70,7 @@ def advice_for(
     version = _version(release)
     for frame in frames:
         for advice in _ADVICE:
-            if any(each in f"/{frame.path}" for each in advice.files):
+            if advice.holds(frame):
                 if cause in advice.causes and reached not in advice.not_after:
                     return "" if flags.get(advice.unless) else advice.remedy(version)
                 break
@@ -90,6 +97,7 @@ def _advice(table: Mapping[str, Any]) -> Advice:
         tuple(sorted((Version(since), words) for since, words in table["remedy"].items())),
         table.get("unless", ""),
         frozenset(table.get("not_after", ())),
+        frozenset(table.get("not_in", ())),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from service.startup_log.described_failures import of_quoting_title
 from service.startup_log.exceptions import HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
+from service.startup_log.forms import with_form
 from service.startup_log.known_words import (
     KnownWords,
     known_words,
@@ -18,6 +19,7 @@ from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
 from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import FailureCause
+from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import ignored_by_python, is_source, of_collect_env
@@ -44,7 +46,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if found is None or found.cause is None:
         return found
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
-    return with_reason(found, lines) if vague else found
+    return with_form(with_reason(found, lines) if vague else found, lines)
 
 
 def _root_of(lines: Sequence[LogLine]) -> Failure | None:
@@ -57,7 +59,10 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     says of it, even where it does not show the cause.
     """
     raised = {each.at: each for each in raised_in(lines)}
+    summary = repeated_in_summary(raised, lines)
+    raised = {at: each for at, each in raised.items() if at not in summary}
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
+    other |= summary
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     known = [each for each in _of_messages(known, raised, lines) if each.at not in other]
     known = without_contradicted(known, raised, lines)
@@ -105,7 +110,8 @@ def _of_weak(
     if (decided := decided_by_message(lines)) is not None:
         return decided
     # A cause without an exception of its own only says where something failed.
-    best = next((each for each in weak if each.cause.type), weak[0])
+    typed = [each for each in weak if each.cause.type]
+    best = next((each for each in typed if each.cause.name not in OF_OTHERS), (typed or weak)[0])
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
         return with_cut_calls(of_exception(named, lines), lines)

@@ -9,7 +9,7 @@ from service.startup_log.exceptions import Raised, asserted_above, class_in, hid
 from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, agrees, likely_origin, origin_of
-from service.startup_log.phrases import WRAPPERS, FailureCause
+from service.startup_log.phrases import WRAPPERS, CauseForm, FailureCause
 from service.startup_log.tracebacks import Frame, frames_of, native_frames
 from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
 
@@ -72,6 +72,8 @@ class Failure:
     """The server answered later requests, if only that they failed."""
     hangs: bool = False
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
+    form: CauseForm | None = None
+    """The form of the cause that this message, its traceback and the rest of the log show."""
     said: Said | None = None
     """What a person says of it, where the program's own words show no cause."""
 

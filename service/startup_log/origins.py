@@ -9,6 +9,7 @@ from service.bundled_toml import read_toml
 from service.startup_log.exceptions import PYTHON_WORDS, is_check, placed_as
 from service.startup_log.known_classes import is_model_type, places_mentioned, places_named
 from service.startup_log.phrases import CAUSES, FailureCause
+from service.startup_log.pytest_reports import tests_own
 from service.startup_log.tracebacks import NATIVE_FILE, Frame
 
 
@@ -164,6 +165,8 @@ def asserted_part(text: str) -> FailureOrigin | None:
 
 def own_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
     """Return the program that calls the engine, where its own code raised an error of Python."""
+    if type_name == "AssertionError" and frames and tests_own(frames[0].path):
+        return _TEST
     if not frames or not _is_own(frames[0]):
         return None
     cause = _OWN.causes.get(type_name)
@@ -312,6 +315,7 @@ MOST_OF_MESSAGE: Final = 600
 ASSERTED: Final = "INTERNAL ASSERT FAILED at"
 """What PyTorch writes of a check of its own: c10/util/Exception.h."""
 _OWN: Final = _part(_ORIGINS["own"])
+_TEST: Final = FailureOrigin("a test", _BY_NAME["test_not_passed"])
 _OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(

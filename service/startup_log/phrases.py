@@ -24,10 +24,23 @@ class Milestone:
 class CauseForm:
     """A form of a cause that some of its messages have, with what it means and what helps against it."""
 
-    says: tuple[str, ...]
-    """Texts of a message, any of them."""
     means: str
     remedy: str
+    says: tuple[str, ...] = ()
+    """Texts of a message, any of them; empty for any message."""
+    beside: tuple[str, ...] = ()
+    """Texts of which one stands anywhere in the log, in small letters; empty for any log."""
+    within: tuple[str, ...] = ()
+    """Parts of the paths of files, of which one is in the traceback; empty for any traceback."""
+
+    @property
+    def by_message(self) -> bool:
+        """Whether the message alone shows it."""
+        return bool(self.says) and not (self.beside or self.within)
+
+    def is_of(self, message: str) -> bool:
+        """Whether a message has one of its texts, or any message is of this form."""
+        return not self.says or any(words in message for words in self.says)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +92,8 @@ class FailureCause:
     """What its messages say more closely, the first that fits."""
 
     def form_of(self, message: str) -> CauseForm | None:
-        """Return the form that a message has."""
-        return next((form for form in self.forms if any(words in message for words in form.says)), None)
+        """Return the form that a message shows by itself."""
+        return next((form for form in self.forms if form.by_message and form.is_of(message)), None)
 
     def remedy_after(self, milestone: str) -> str:
         """Return what helps a start that failed after this milestone."""
@@ -133,10 +146,15 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
         platforms=table.get("platforms", {}),
-        forms=tuple(
-            CauseForm(tuple(each["says"]), each["means"], each["remedy"]) for each in table.get("form", ())
-        ),
+        forms=tuple(map(_form, table.get("form", ()))),
     )
+
+
+def _form(table: Mapping[str, Any]) -> CauseForm:
+    lists = ("says", "beside", "within")
+    if unknown := sorted(table.keys() - {"means", "remedy", *lists}):
+        raise ValueError(f"a form has unknown keys: {unknown}")
+    return CauseForm(table["means"], table["remedy"], *(tuple(table.get(key, ())) for key in lists))
 
 
 _PHRASES: Final = _load("phrases.toml")

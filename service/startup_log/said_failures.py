@@ -25,6 +25,8 @@ from service.startup_log.titles import (
 )
 from service.startup_log.whole_messages import MAX_MESSAGE
 
+INTERRUPTED: Final = "interrupted"
+"""The cause of a process that a person or a supervisor ended."""
 SETTINGS: Final = "settings_refused"
 """The cause of a check whose reason its calls do not show."""
 
@@ -104,9 +106,18 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
     A process that hangs raises nothing: what a log under such a title reports as an error, without an
     exception, did not end it.
     """
+    if found is not None and found.cause is not None and found.cause.name == INTERRUPTED:
+        return _of_interrupted_hang(found, lines)
     if found is None or found.type or found.cause is None:
         return found
     return found if found.cause.name in ENDED or _is_cut(found) else _of_hang(found, found.cause, lines)
+
+
+def _of_interrupted_hang(found: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what a person says of a process that hung until somebody ended it; else the interruption."""
+    said = sentences(lines)
+    hang = described(said, counts=lambda cause: cause.name in HANGING) if says_hang(said) else None
+    return found if hang is None or hang.cause is None else replace(as_described(hang), hangs=True)
 
 
 def _is_cut(failure: Failure) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from service.startup_log.known_classes import file_of_call
 from service.startup_log.lines import LogLine
+from service.startup_log.pytest_reports import call_of, place_below
 
 MOST_LINES: Final = 240
 """Lines above an exception in which its frames are looked for; ranks write theirs between each other."""
@@ -135,6 +136,8 @@ def frame_of(line: LogLine) -> Frame | None:
         other = _HALF.match(line.text) if '", line ' in line.text else None
         if other is None and " in " in line.text and ".py" in line.text:
             other = _OLD_NOTEBOOK.match(line.text) or _SHORT.match(line.text)
+            if other is None and (call := call_of(line.text)) is not None:
+                return Frame(*call)
         return None if other is None else Frame(other[1], other[2])
     if (found := _FRAME.search(line.text) or _CUT_FRAME.search(line.text)) is not None:
         path, function = found[1], (found[2] if found.re is _FRAME else "") or ""
@@ -260,6 +263,8 @@ def _frame_in_box(at: int, lines: Sequence[LogLine]) -> Frame | None:
 
 
 def _frames(at: int, lines: Sequence[LogLine]) -> Iterator[Frame]:
+    if (place := place_below(at, lines)) is not None:
+        yield Frame(*place)
     count = 0
     for each in range(at - 1, max(0, at - MOST_LINES) - 1, -1):
         line = lines[each]

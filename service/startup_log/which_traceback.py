@@ -24,7 +24,8 @@ OF_BUILDS: Final = ("/setup.py", "/pip-", "/build/")
 
 
 def first_raised(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
-    """Return an exception where a worker raised it, if the calls above it only raise it again."""
+    """Return an exception where it was first raised, if the calls above it only raise it again."""
+    root = _without_heading(root, others)
     if not frames_above(root.at, lines):
         return _with_calls(root, others, lines)
     if not _is_raised_again(root, lines):
@@ -39,6 +40,17 @@ def _with_calls(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine]
     same = (each for each in others if each.type == root.type and each.at > root.at and each.message)
     said = (each for each in islice(same, MOST_CHAINED) if each.message.startswith(root.message))
     return next((each for each in said if frames_above(each.at, lines)), root)
+
+
+def _without_heading(root: Raised, others: Sequence[Raised]) -> Raised:
+    """Return the exception that another one of its class repeats behind words of its own.
+
+    So vLLM 0.6 raises an error of a step anew (worker/model_runner_base.py), with the name of a dump.
+    """
+    for each in islice(others, MOST_CHAINED):
+        if each.at > root.at and each.type == root.type and each.message:
+            return each if root.message.endswith(f"): {each.message}") else root
+    return root
 
 
 def _is_raised_again(raised: Raised, lines: Sequence[LogLine]) -> bool:

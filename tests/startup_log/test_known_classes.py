@@ -57,7 +57,7 @@ def test_a_model_type_is_known() -> None:
         ),
         ("AttributeError: 'DynamicCache' object has no attribute 'abc'", "build_does_not_match"),
         ("AttributeError: 'GPUModelRunner' object has no attribute 'abc'", "engine_fault"),
-        ("AttributeError: 'LlamaConfig' object has no attribute 'abc'", "unknown_architecture"),
+        ("AttributeError: 'LlamaConfig' object has no attribute 'abc'", "config_without_field"),
         ("KeyError: 'granitemoehybrid'", "unknown_architecture"),
         ("KeyError: 'tower.blocks.3.mlp.abc'", "weights_do_not_fit_the_class"),
     ],

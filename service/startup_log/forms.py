@@ -1,0 +1,24 @@
+"""Says which form of its cause a failure has: by its message, its traceback and the rest of the log."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from service.startup_log.lines import LogLine
+from service.startup_log.logged_failure import Failure
+from service.startup_log.phrases import CauseForm
+
+
+def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure with the form of its cause: the first whose conditions the log fulfils."""
+    if failure.cause is None:
+        return failure
+    fits = (form for form in failure.cause.forms if _fits(form, failure, lines))
+    return replace(failure, form=next(fits, None))
+
+
+def _fits(form: CauseForm, failure: Failure, lines: Sequence[LogLine]) -> bool:
+    if not form.is_of(failure.message):
+        return False
+    if form.within and not any(part in f"/{frame.path}" for frame in failure.frames for part in form.within):
+        return False
+    return not form.beside or any(words in line.text.lower() for line in lines for words in form.beside)

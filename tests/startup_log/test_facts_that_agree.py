@@ -1,0 +1,143 @@
+"""Which facts of a text must agree before an answer is given: calls, the rest of the log, who reports it."""
+
+import pytest
+
+from service.explanation.diagnosis import diagnose
+from service.explanation.explanation_types import Diagnosis
+from service.explanation.whole_classes import whole_classes
+from service.startup_log.log import read_log
+
+
+def _said(text: str) -> Diagnosis:
+    found = diagnose(read_log(text), None)
+    assert found is not None
+    return found
+
+
+def _traceback(exception: str, *places: tuple[str, str]) -> str:
+    calls = "".join(
+        f'  File "/x/site-packages/{path}", line 1, in {name}\n    x()\n' for path, name in places
+    )
+    return f"Traceback (most recent call last):\n{calls}{exception}\n"
+
+
+WIDTH = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (1x5120 and 4096x4096)"
+
+
+@pytest.mark.parametrize(
+    ("file", "helps"), [("medusa.py", "trained for exactly this model"), ("llama.py", "leave out one by one")]
+)
+def test_a_width_is_the_draft_s_only_in_the_draft(file: str, helps: str) -> None:
+    """The form of vllm-project/vllm#8613: heads for a hidden size of 4096 beside a model of 5120."""
+    found = _said(_traceback(WIDTH, (f"vllm/model_executor/models/{file}", "forward")))
+
+    assert (found.cause, helps in found.remedy) == ("tensors_do_not_fit", True)
+
+
+def test_an_error_that_is_raised_again_behind_words_is_placed_where_it_was_first() -> None:
+    """vLLM 0.6.5, worker/model_runner_base.py _wrapper; the form of vllm-project/vllm#11312."""
+    again = "Error in model execution (input dumped to /tmp/e.pkl): tuple index out of range"
+    first = _traceback(
+        "IndexError: tuple index out of range",
+        ("vllm/model_executor/layers/logits_processor.py", "_apply_logits_processors"),
+        ("vllm/model_executor/guided_decoding/xgrammar_decoding.py", "__call__"),
+    )
+    chained = "\nThe above exception was the direct cause of the following exception:\n\n"
+    last = _traceback(f"IndexError: {again}", ("vllm/worker/model_runner_base.py", "_wrapper"))
+
+    assert _said(f"IndexError('{again}')\n{first}{chained}{last}").cause == "grammar_failed"
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "cause"),
+    [
+        ("_get_logits", "vllm/lora/layers.py", "adapter_step_failed"),
+        ("from_lora_tensors", "vllm/lora/models.py", "adapter_does_not_fit"),
+    ],
+)
+def test_a_step_with_adapters_is_not_their_loading(function: str, file: str, cause: str) -> None:
+    """The form of vllm-project/vllm#16668: prompt_logprobs in a step of an engine with adapters."""
+    exception = "RuntimeError: The expanded size of the tensor (58) must match the existing size (3)"
+
+    assert _said(_traceback(exception, (file, function))).cause == cause
+
+
+def test_the_decorator_of_compilation_says_nothing_of_compilation() -> None:
+    """vLLM 0.8.5, compilation/decorators.py __init__ builds each model; as in vllm-project/vllm#17170."""
+    text = _traceback(
+        "RuntimeError: HIP error: invalid device function",
+        ("vllm/compilation/decorators.py", "__init__"),
+        ("vllm/model_executor/layers/rotary_embedding.py", "_compute_inv_freq"),
+    )
+
+    assert "--enforce-eager" not in _said(text).remedy
+
+
+PYTEST = """\
+    def test_parallel_sampling(vllm_model) -> None:
+>       assert len(completion_counts) == n
+E       AssertionError: 19 unique completions; expected 20.
+
+v1/engine/test_llm_engine.py:97: AssertionError
+"""
+
+
+def test_a_test_s_own_check_is_no_fault_of_the_engine() -> None:
+    """The form of vllm-project/vllm#15855."""
+    assert _said(PYTEST).cause == "test_not_passed"
+
+
+def test_a_call_in_pytest_s_form_is_a_call() -> None:
+    """pytest, _pytest/_code/code.py ReprFileLocation; the form of vllm-project/vllm#20158."""
+    text = """\
+vllm/v1/worker/gpu_model_runner.py:269: in load_model
+    self.model = get_model()
+    def load_weights(self, weights):
+>       param = params_dict[name]
+E       KeyError: 'emb_ln.weight'
+
+vllm/model_executor/models/bert.py:381: KeyError
+"""
+    found = _said(text)
+
+    assert (found.cause, found.message) == ("weights_do_not_fit_the_class", "'emb_ln.weight'")
+
+
+def test_the_summary_of_tests_repeats_what_a_traceback_says() -> None:
+    text = "FAILED lora/test_functions.py::test_sync[True] - Exception: Call to add_lora method failed: x\n"
+    report = _traceback("MemoryError", ("vllm/lora/models.py", "from_lora_tensors"))
+
+    assert _said(f"{text}{report}").type == "MemoryError"
+
+
+def test_who_ends_a_process_that_hangs_does_not_cause_it() -> None:
+    """The form of vllm-project/vllm#16588."""
+    text = _traceback("KeyboardInterrupt", ("torch/multiprocessing/spawn.py", "join"))
+    complaint = "# Support it in offline mode\n\nThe model initialization gets stuck in an infinite hang.\n\n"
+
+    assert (_said(text).cause, _said(f"{complaint}{text}").cause) == ("interrupted", "worker_hangs")
+
+
+def test_a_missing_package_comes_before_the_end_of_the_engine() -> None:
+    """The form of vllm-project/vllm#17875: the server's last words stand above those of its worker."""
+    text = """\
+vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trac
+ModuleNotFoundError: No module named 'cupy'
+"""
+    assert _said(text).cause == "package_missing"
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        ("Qwen2_5_VLModel has no vLLM implementation and", ["Qwen2_5_VLForConditionalGeneration"]),
+        ("Model architectures ['LlamaModelX'] are not supported for now. Supported: ['MistralModel']", []),
+        ("NewestModel has no vLLM implementation", []),
+    ],
+)
+def test_an_inner_class_is_told_the_class_with_its_head(message: str, names: list[str]) -> None:
+    """transformers, models/qwen2_5_vl: the class without its output layer; vllm-project/vllm#15411."""
+    offered = list(whole_classes(message))
+
+    assert len(offered) == len(names)
+    assert all(name in words for name, words in zip(names, offered, strict=True))
