@@ -115,7 +115,7 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
         # What the part suggests is against what it refuses or computes; such a message says neither.
         return cause.remedy_after(reached)
     flags = {**log.resolved, **log.flags}
-    first = advice_for(cause.name, failure.frames, release=log.release, flags=flags, reached=reached)
+    first = advice_for(cause.name, failure, release=log.release, flags=flags, reached=reached)
     return f"{first} {cause.remedy_after(reached)}".strip()
 
 

@@ -1,12 +1,13 @@
 """Says what to try first, by the part of the engine or of a library that an exception passed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
 from service.bundled_toml import read_toml
+from service.startup_log.logged_failure import Failure
 from service.startup_log.phrases import CAUSES
 from service.startup_log.tracebacks import Frame
 
@@ -50,6 +51,8 @@ class Advice:
     unless: str
     not_after: frozenset[str]
 
+    fact: str = ""
+    """A fact of the text by which it is said, where no call of the traceback says more."""
     not_in: frozenset[str] = frozenset()
     """Functions of these files that say nothing of the failure: all starts pass them."""
 
@@ -64,17 +67,24 @@ class Advice:
 
 
 def advice_for(
-    cause: str, frames: Sequence[Frame], *, release: str | None, flags: Mapping[str, Any], reached: str
+    cause: str, failure: Failure, *, release: str | None, flags: Mapping[str, Any], reached: str
 ) -> str:
-    """Return what to try first against a failure whose frames are given, the innermost first."""
+    """Return what to try first against a failure, by the calls that it passed or by what else the log tells."""
     version = _version(release)
+    advice = _of_calls(cause, failure.frames)
+    if advice is None or reached in advice.not_after:
+        told = (each for each in _ADVICE if each.fact in failure.facts and cause in each.causes)
+        advice = next((each for each in told if reached not in each.not_after), None)
+    return "" if advice is None or flags.get(advice.unless) else advice.remedy(version)
+
+
+def _of_calls(cause: str, frames: Sequence[Frame]) -> Advice | None:
+    """Return the advice of the innermost part that has any for a cause."""
     for frame in frames:
-        for advice in _ADVICE:
-            if advice.holds(frame):
-                if cause in advice.causes and reached not in advice.not_after:
-                    return "" if flags.get(advice.unless) else advice.remedy(version)
-                break
-    return ""
+        advice = next((each for each in _ADVICE if each.holds(frame)), None)
+        if advice is not None and cause in advice.causes:
+            return advice
+    return None
 
 
 def _version(release: str | None) -> Version | None:
@@ -92,13 +102,22 @@ def _advice(table: Mapping[str, Any]) -> Advice:
     if unknown := sorted({*table["causes"]} - known):
         raise ValueError(f"advice.toml: unknown causes: {unknown}")
     return Advice(
-        tuple(table["files"]),
+        tuple(table.get("files", ())),
         frozenset(table["causes"]).union(*(_GROUPS.get(name, ()) for name in table["causes"])),
         tuple(sorted((Version(since), words) for since, words in table["remedy"].items())),
         table.get("unless", ""),
         frozenset(table.get("not_after", ())),
+        table.get("fact", ""),
         frozenset(table.get("not_in", ())),
     )
 
 
-_ADVICE: Final = tuple(map(_advice, read_toml("service.startup_log", "advice.toml")["advice"]))
+_TABLES: Final = read_toml("service.startup_log", "advice.toml")
+_ADVICE: Final = tuple(map(_advice, _TABLES["advice"]))
+_FACTS: Final[Mapping[str, Sequence[str]]] = _TABLES["facts"]
+
+
+def facts_in(texts: Iterable[str]) -> frozenset[str]:
+    """Return the facts that a log tells of its start, by their words in small letters."""
+    found = {name for text in texts for name, words in _FACTS.items() if any(each in text for each in words)}
+    return frozenset(found)

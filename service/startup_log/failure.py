@@ -22,7 +22,7 @@ from service.startup_log.phrases import FailureCause
 from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
-from service.startup_log.tracebacks import ignored_by_python, is_source, of_collect_env
+from service.startup_log.tracebacks import harmless, ignored_by_python, is_source, of_collect_env
 from service.startup_log.which_traceback import (
     below_heading,
     first_raised,
@@ -62,7 +62,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     summary = repeated_in_summary(raised, lines)
     raised = {at: each for at, each in raised.items() if at not in summary}
     other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
-    other |= summary
+    other |= summary | harmless(raised, lines) | _repeated_above(raised, other, lines)
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     known = [each for each in _of_messages(known, raised, lines) if each.at not in other]
     known = without_contradicted(known, raised, lines)
@@ -133,6 +133,16 @@ def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[
         return set()
     below = (each for each in raised.values() if each.at != at and each.type == title.type)
     return {at} if any(each.message for each in below) else set()
+
+
+def _repeated_above(raised: Mapping[int, Raised], other: set[int], lines: Sequence[LogLine]) -> set[int]:
+    """Return the position of a title that quotes an exception which ended nothing."""
+    at = next((at for at, line in enumerate(lines) if line.text), None)
+    title = None if at is None else raised.get(at)
+    if title is None or lines[title.at].level:
+        return set()
+    quoted = (raised[each] for each in other if each in raised and each != title.at)
+    return {title.at} if any(each.message and each.message in title.message for each in quoted) else set()
 
 
 def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from service.startup_log.advice import facts_in
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure
 from service.startup_log.phrases import CauseForm
@@ -12,13 +13,14 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return a failure with the form of its cause: the first whose conditions the log fulfils."""
     if failure.cause is None:
         return failure
-    fits = (form for form in failure.cause.forms if _fits(form, failure, lines))
-    return replace(failure, form=next(fits, None))
+    texts = [line.text.lower() for line in lines]
+    fits = (form for form in failure.cause.forms if _fits(form, failure, texts))
+    return replace(failure, form=next(fits, None), facts=facts_in(texts))
 
 
-def _fits(form: CauseForm, failure: Failure, lines: Sequence[LogLine]) -> bool:
+def _fits(form: CauseForm, failure: Failure, texts: Sequence[str]) -> bool:
     if not form.is_of(failure.message):
         return False
     if form.within and not any(part in f"/{frame.path}" for frame in failure.frames for part in form.within):
         return False
-    return not form.beside or any(words in line.text.lower() for line in lines for words in form.beside)
+    return not form.beside or any(words in text for text in texts for words in form.beside)

@@ -74,6 +74,8 @@ class Failure:
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
     form: CauseForm | None = None
     """The form of the cause that this message, its traceback and the rest of the log show."""
+    facts: frozenset[str] = frozenset()
+    """What the rest of the log tells of its start, by names of advice.toml."""
     said: Said | None = None
     """What a person says of it, where the program's own words show no cause."""
 

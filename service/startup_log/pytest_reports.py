@@ -12,7 +12,7 @@ MOST_BELOW: Final = 12
 """Lines below an exception in which the place stands that raised it."""
 MOST_ABOVE: Final = 160
 """Lines above it in which the head of its function stands: pytest prints the function's source."""
-_CALL: Final = re.compile(r"^(/?[\w./-]{3,300}\.py):[0-9]{1,7}: in ([\w<>.]{1,120})$")
+_CALL: Final = re.compile(r"^(/?[\w./-]{3,300}\.py):[0-9]{1,7}:(?: in ([\w<>.]{1,120}))? ?$")
 _PLACE: Final = re.compile(r"^(/?[\w./-]{3,300}\.py):[0-9]{1,7}: [A-Z]\w{2,80}$")
 _HEAD: Final = re.compile(r"^\s{0,40}(?:async )?def (\w{1,120})\(")
 _SUMMARY: Final = re.compile(r"(?:^|\s)(?:FAILED|ERROR) [\w./-]{1,300}\.py::\w")
@@ -21,7 +21,7 @@ _SUMMARY: Final = re.compile(r"(?:^|\s)(?:FAILED|ERROR) [\w./-]{1,300}\.py::\w")
 def call_of(text: str) -> tuple[str, str] | None:
     """Return the path and the function of a call, in pytest's short form."""
     found = _CALL.match(text) if ".py:" in text else None
-    return None if found is None else (found[1], found[2])
+    return None if found is None else (found[1], found[2] or "")
 
 
 def place_below(at: int, lines: Sequence[LogLine]) -> tuple[str, str] | None:

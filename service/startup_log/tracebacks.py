@@ -61,6 +61,8 @@ _COLLECT_ENV: Final = "collect_env.py"
 """The program that issues ask for. It prints the environment, and its own failures are not the engine's."""
 
 
+_OF_COMMAND: Final = "CalledProcessError"
+"""The class of an exception that a command ended with an error."""
 BELOW_A_SENTENCE: Final = 3
 """Lines below a sentence in which the exception stands that it announces."""
 _OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
@@ -71,7 +73,7 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of the exceptions that end a traceback of collect_env: the first below a frame."""
     calls = [at for at, line in enumerate(lines) if _COLLECT_ENV in line.text and _is_of_collect_env(line)]
     at = sorted(raised)
-    found = {each for each in at if _is_said_of_collect_env(each, lines)}
+    found = {each for each in at if _is_said_of_collect_env(each, lines) or _is_in_command(each, lines)}
     for call in calls:
         below = bisect_right(at, call)
         if below < len(at) and at[below] <= call + MOST_LINES and _OF_THE_ENGINE not in lines[at[below]].text:
@@ -84,6 +86,11 @@ def _is_said_of_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
     above = [line for line in lines[max(0, at - BELOW_A_SENTENCE) : at] if line.text]
     said = above[-1] if above else None
     return said is not None and _COLLECT_ENV in said.text and said.level == "" and frame_of(said) is None
+
+
+def _is_in_command(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether an exception says that a command failed which ran this program: subprocess.py of Python."""
+    return _COLLECT_ENV in lines[at].text and _OF_COMMAND in lines[at].text
 
 
 def _is_of_collect_env(line: LogLine) -> bool:
@@ -126,6 +133,15 @@ def ignored_calls(lines: Sequence[LogLine]) -> set[int]:
     return found
 
 
+_HARMLESS: Final = ("This won't affect Ray",)
+"""What an error says of itself that ends nothing: Ray 2, src/ray/stats/metric_exporter.cc."""
+
+
+def harmless(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of exceptions that say of themselves that they end nothing."""
+    return {at for at in raised if any(words in lines[at].text for words in _HARMLESS)}
+
+
 def _ignored_headings(lines: Sequence[LogLine]) -> list[int]:
     return [at for at, line in enumerate(lines) if any(words in line.text for words in _IGNORED)]
 
@@ -136,8 +152,8 @@ def frame_of(line: LogLine) -> Frame | None:
         other = _HALF.match(line.text) if '", line ' in line.text else None
         if other is None and " in " in line.text and ".py" in line.text:
             other = _OLD_NOTEBOOK.match(line.text) or _SHORT.match(line.text)
-            if other is None and (call := call_of(line.text)) is not None:
-                return Frame(*call)
+        if other is None and (call := call_of(line.text)) is not None:
+            return Frame(*call)
         return None if other is None else Frame(other[1], other[2])
     if (found := _FRAME.search(line.text) or _CUT_FRAME.search(line.text)) is not None:
         path, function = found[1], (found[2] if found.re is _FRAME else "") or ""

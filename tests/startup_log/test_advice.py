@@ -7,6 +7,7 @@ import pytest
 from service.explanation.diagnosis import diagnose
 from service.startup_log.advice import advice_for
 from service.startup_log.log import read_log
+from service.startup_log.logged_failure import Failure
 from service.startup_log.tracebacks import Frame
 
 FLASHINFER = (
@@ -18,7 +19,8 @@ EXPERTS = (Frame("vllm/model_executor/layers/fused_moe/fused_moe.py", "fused_exp
 
 
 def said(cause: str, frames: Sequence[Frame], release: str | None = None, **flags: bool) -> str:
-    return advice_for(cause, frames, release=release, flags=flags, reached="profiling")
+    failure = Failure("", "", 1, None, {}, frames=tuple(frames))
+    return advice_for(cause, failure, release=release, flags=flags, reached="profiling")
 
 
 @pytest.mark.parametrize(

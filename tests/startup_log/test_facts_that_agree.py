@@ -141,3 +141,21 @@ def test_an_inner_class_is_told_the_class_with_its_head(message: str, names: lis
 
     assert len(offered) == len(names)
     assert all(name in words for name, words in zip(names, offered, strict=True))
+
+
+def test_what_says_that_it_ends_nothing_is_no_failure() -> None:
+    """Ray 2, src/ray/stats/metric_exporter.cc; the form of vllm-project/vllm#7830."""
+    start = (
+        "INFO 08-24 10:00:00 [llm_engine.py:176] Initializing an LLM engine (v0.5.3) with config: model='m'"
+    )
+    text = "[metric_exporter.cc:105] Export metrics to agent failed: RpcError: RPC Error message: connect"
+
+    assert read_log(f"{start}\n{text}. This won't affect Ray, but you'll lose metrics.").failure is None
+
+
+def test_a_command_that_ran_collect_env_is_not_the_engine() -> None:
+    """The form of vllm-project/vllm#8352, a notebook."""
+    text = "CalledProcessError: Command 'python collect_env.py' returned non-zero exit status 134."
+    below = "in\nthe\nother\ncell\nnbclient.exceptions.DeadKernelError: Kernel died\n"
+
+    assert _said(f"{text}\n{below}").cause == "process_crashed"
