@@ -69,7 +69,7 @@ class Advice:
 def advice_for(
     cause: str, failure: Failure, *, release: str | None, flags: Mapping[str, Any], reached: str
 ) -> str:
-    """Return what to try first against a failure, by the calls that it passed or by what else the log tells."""
+    """Return what to try first: by the calls that a failure passed, or by what else the log tells."""
     version = _version(release)
     advice = _of_calls(cause, failure.frames)
     if advice is None or reached in advice.not_after:

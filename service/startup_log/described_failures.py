@@ -17,6 +17,7 @@ from service.startup_log.sentences import sentences
 from service.startup_log.symptoms import complains, described
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.titles import MOST_OF_TITLE, OF_PYTHON, as_described, beside
+from service.startup_log.tracebacks import is_harmless
 from service.startup_log.whole_messages import MAX_MESSAGE
 
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
@@ -95,7 +96,7 @@ def of_quoting_title(lines: Sequence[LogLine]) -> Failure | None:
 
 def in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
-    lines = [line for line in lines if not line.text.endswith(_CONFLICTS)]
+    lines = [line for line in lines if not (line.text.endswith(_CONFLICTS) or is_harmless(line))]
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage

@@ -85,6 +85,8 @@ _FLAG: Final = re.compile(
     r"(?<!\S)--[a-z][\w-]{1,60}(?:[ =](?:'[^']{0,400}'|\"[^\"]{0,400}\"|[^\s'\"-]\S{0,200}))?"
 )
 _STARTS: Final = re.compile(r"\bvllm serve \S{1,200}|(?<!\S)--?model[ =]\S{1,200}")
+_ROW: Final = re.compile(r"\S {3,60}\S{1,80} {3,60}\S")
+"""Three columns of a table, such as those of `conda list`."""
 MOST_NAMED: Final = 3
 """Flags of a text that is a command, where a sentence names one or two."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
@@ -223,7 +225,7 @@ def _is_said(line: LogLine) -> bool:
         text = text[tags.end() :]
     if not any(map(str.isalpha, text)) or line.level or line.origin is not None or line.time:
         return False
-    if _FENCE.match(text) or _HEADING.match(text) or _NOT_SAID.match(text):
+    if _FENCE.match(text) or _HEADING.match(text) or _NOT_SAID.match(text) or _ROW.search(text):
         return False
     return HEADER not in text and frame_of(line) is None
 

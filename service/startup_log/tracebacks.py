@@ -133,13 +133,18 @@ def ignored_calls(lines: Sequence[LogLine]) -> set[int]:
     return found
 
 
-_HARMLESS: Final = ("This won't affect Ray",)
-"""What an error says of itself that ends nothing: Ray 2, src/ray/stats/metric_exporter.cc."""
+_HARMLESS: Final = ("This won't affect Ray", "This is unlikely to affect the main functionalities")
+"""What an error says of itself that ends nothing: Ray 2, src/ray/stats/metric_exporter.cc; WSL's driver."""
 
 
 def harmless(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of exceptions that say of themselves that they end nothing."""
-    return {at for at in raised if any(words in lines[at].text for words in _HARMLESS)}
+    return {at for at in raised if is_harmless(lines[at])}
+
+
+def is_harmless(line: LogLine) -> bool:
+    """Whether an error says of itself that it ends nothing."""
+    return any(words in line.text for words in _HARMLESS)
 
 
 def _ignored_headings(lines: Sequence[LogLine]) -> list[int]:

@@ -145,9 +145,7 @@ def test_an_inner_class_is_told_the_class_with_its_head(message: str, names: lis
 
 def test_what_says_that_it_ends_nothing_is_no_failure() -> None:
     """Ray 2, src/ray/stats/metric_exporter.cc; the form of vllm-project/vllm#7830."""
-    start = (
-        "INFO 08-24 10:00:00 [llm_engine.py:176] Initializing an LLM engine (v0.5.3) with config: model='m'"
-    )
+    start = "INFO 08-24 10:00:00 [llm_engine.py:176] Initializing an LLM engine (v0.5.3) with config"
     text = "[metric_exporter.cc:105] Export metrics to agent failed: RpcError: RPC Error message: connect"
 
     assert read_log(f"{start}\n{text}. This won't affect Ray, but you'll lose metrics.").failure is None
@@ -159,3 +157,14 @@ def test_a_command_that_ran_collect_env_is_not_the_engine() -> None:
     below = "in\nthe\nother\ncell\nnbclient.exceptions.DeadKernelError: Kernel died\n"
 
     assert _said(f"{text}\n{below}").cause == "process_crashed"
+
+
+def test_a_library_s_own_error_is_not_of_the_weights_that_are_loaded() -> None:
+    """The form of vllm-project/vllm#3796: huggingface_hub asked the Hub while weights were loaded."""
+    exception = "TypeError: SafeTensorsInfo.__init__() got an unexpected keyword argument 'sharded'"
+    places = (
+        ("vllm/model_executor/models/llama.py", "load_weights"),
+        ("huggingface_hub/hf_api.py", "__init__"),
+    )
+
+    assert _said(_traceback(exception, *places)).cause == "build_does_not_match"
