@@ -67,6 +67,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         by_place=failure.by_place,
         of_start=bool(stage or log.milestone or log.release or log.failed_after) or logged.starting,
         said=_said(logged, log),
+        works=() if log.earlier else log.around.works,
         wanted=wanted_lines(logged),
     )
 

@@ -7,6 +7,7 @@ from service.advisor.plan_request import PlanRequest
 from service.advisor.refusal import Fix, Refusal
 from service.advisor.verdict import Verdict
 from service.startup_log.log import StartupLog
+from service.startup_log.what_works import ReportedToWork
 
 
 class Agreement(StrEnum):
@@ -123,6 +124,8 @@ class Diagnosis:
     """Only the place of the exception shows its cause, and not what it says."""
     said: SaidCause | None = None
     """What the text says beside the program's own message, which does not show its cause."""
+    works: tuple[ReportedToWork, ...] = ()
+    """Sentences of the text that say with what it works; they are a person's, and nothing tested them."""
     wanted: str = ""
     """Lines to paste that would tell the cause; empty where the text holds the engine's own words of it."""
 

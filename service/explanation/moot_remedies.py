@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from service.engines.arguments.effects import effect_of
 from service.startup_log.log import StartupLog
 
 _PARTS: Final = re.compile(r"(?<=[;.]) (?=[A-Za-z-])")
@@ -59,7 +60,8 @@ def _is_set(flag: str, log: StartupLog) -> bool | None:
     name = flag.removeprefix("--").replace("-", "_")
     if name in log.flags or name in log.unmodelled or flag in log.around.given:
         return True
-    return False if log.flags_logged else None
+    # Of a flag that only older releases have, a command is read without it.
+    return False if log.flags_logged and effect_of(name) is not None else None
 
 
 def _without(part: str, found: re.Match[str]) -> str:

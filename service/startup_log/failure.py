@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.startup_log.described_failures import of_quoting_title
-from service.startup_log.exceptions import HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
+from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.forms import with_form
 from service.startup_log.known_words import (
     KnownWords,
@@ -18,7 +18,7 @@ from service.startup_log.left_of_tracebacks import by_cut_calls, decided_by_mess
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
 from service.startup_log.origins import NOWHERE
-from service.startup_log.phrases import FailureCause
+from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
@@ -32,8 +32,18 @@ from service.startup_log.which_traceback import (
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
+STICKY: Final = frozenset({"illegal_memory_access", "device_side_assert"})
+"""Errors of a kernel that CUDA reports at each later call, so that even a destructor's exception, which
+Python ignores, shows them."""
+CRASHED: Final = frozenset({"process_crashed", "bus_error"})
+"""Causes of a process that ended in compiled code; frames beside them only say where it was."""
 REQUEST: Final = "request_failed"
 """The cause that says only that a request was not answered."""
+OF_CLIENTS: Final = frozenset({"APIStatusError", "BadRequestError", "UnprocessableEntityError"})
+"""Exceptions of the package openai, with which a client says what the server answered."""
+_REFUSED: Final = "Error code: 4"
+"""openai, _exceptions.py and _client.py: the beginning of the message, with the answer's status."""
+_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
 OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
 ANY_PART: Final = "*"
@@ -61,10 +71,12 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     raised = {each.at: each for each in raised_in(lines)}
     summary = repeated_in_summary(raised, lines)
     raised = {at: each for at, each in raised.items() if at not in summary}
-    other = of_collect_env(raised, lines) | ignored_by_python(raised, lines) | _bare_titles(raised, lines)
-    other |= summary | harmless(raised, lines) | _repeated_above(raised, other, lines)
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
-    known = [each for each in _of_messages(known, raised, lines) if each.at not in other]
+    sticky = {each.at for each in known if each.cause.name in STICKY}
+    ignored = (ignored_by_python(raised, lines) - sticky) | summary
+    other = of_collect_env(raised, lines) | ignored | _bare_titles(raised, lines)
+    other |= harmless(raised, lines) | _repeated_above(raised, other, lines)
+    known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
     known = without_contradicted(known, raised, lines)
     requests = requests_beside_failures(known, lines)
     known = [each for each in known if each.at not in requests]
@@ -112,6 +124,8 @@ def _of_weak(
     # A cause without an exception of its own only says where something failed.
     typed = [each for each in weak if each.cause.type]
     best = next((each for each in typed if each.cause.name not in OF_OTHERS), (typed or weak)[0])
+    if lines[best.at].text.startswith(FRAME):
+        best = next((each for each in weak if each.cause.name in CRASHED), best)
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
         return with_cut_calls(of_exception(named, lines), lines)
@@ -175,6 +189,13 @@ def _of_messages(
     replaced = {each.at for each in beside}
     kept = (said.get(each.at) if each.at in replaced else each for each in known)
     return [each for each in kept if each is not None]
+
+
+def _of_client(known: KnownWords, raised: Mapping[int, Raised]) -> KnownWords:
+    """Return known words; in a client's exception they say why a running server refused its request."""
+    exception = raised.get(known.at)
+    refused = exception is not None and exception.type in OF_CLIENTS and _REFUSED in exception.message
+    return known if not refused or known.cause.of_request else replace(known, cause=_REQUEST)
 
 
 def _is_within(exception: Raised, text: str) -> bool:

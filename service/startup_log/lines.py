@@ -189,11 +189,20 @@ def _level_without_name(text: str) -> str:
     return "WARNING" if _WARNS.search(text) else ""
 
 
+_CITED: Final = re.compile(
+    r"^\s{0,3}(?:> ?){1,3}\s{0,8}"
+    r"(?=File \"|Traceback |raise |assert |[A-Z]\w{2,60}(?:Error|Exception)\b|ERROR |INFO |WARNING )"
+)
+"""Marks of a citation in Markdown before what a program wrote; a shell writes `> FILE` too."""
+
+
 def clean(text: str) -> str:
     """Return a line as the engine wrote it, printable and without text that looks like a secret.
 
     Terminal escapes are removed; HTML's escapes and typographic quotes become the characters themselves.
     """
+    if text.lstrip()[:1] == ">":
+        text = _CITED.sub("", text)
     if "&" in text:
         text = _ESCAPED.sub(lambda found: unescape(found[0]), text)
     if not text.isascii():

@@ -10,11 +10,13 @@ from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import NOWHERE, FailureOrigin, agrees, likely_origin, origin_of
 from service.startup_log.phrases import WRAPPERS, CauseForm, FailureCause
-from service.startup_log.tracebacks import Frame, frames_of, native_frames
+from service.startup_log.tracebacks import Frame, crashed_frames, frames_of, native_frames
 from service.startup_log.whole_messages import MAX_MESSAGE, full_message, position_of_whole
 
 _ASSERTION: Final = "AssertionError"
 """What an error that wraps another one says of a check without words of its own."""
+_OF_SYSTEM: Final = "[Errno "
+"""The beginning of what the operating system says, in whichever package it is raised."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
@@ -119,7 +121,8 @@ def of_known(
         words = stated(line.text).strip("` ")
         words = full_message(words, lines, shown)
         shown_type = class_in(root.cause.type, words)
-        return Failure(shown_type, words, line.number, root.cause, values, frames=native_frames(shown, lines))
+        frames = native_frames(shown, lines) or crashed_frames(shown, lines)
+        return Failure(shown_type, words, line.number, root.cause, values, frames=frames)
     message = _message(exception, lines)
     frames = (*native_frames(shown, lines), *frames_of(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
@@ -140,7 +143,8 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     frames, source = frames_of(root.at, lines), ""
     hidden = hidden_class(root.type, message)
     origin = likely_origin(hidden or placed_as(root.type, message), message, frames)
-    if origin.cause is None and (error := engine_error(root.type, message)) is not None:
+    known = None if message.startswith(_OF_SYSTEM) else engine_error(root.type, message)
+    if origin.cause is None and (error := known) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
         raised_at = origin_of(root.type, (error.frame, *frames))
         unsure = error.package != ENGINE and error.type in IMPORTS

@@ -15,7 +15,7 @@ MOST_ABOVE: Final = 160
 _CALL: Final = re.compile(r"^(/?[\w./-]{3,300}\.py):[0-9]{1,7}:(?: in ([\w<>.]{1,120}))? ?$")
 _PLACE: Final = re.compile(r"^(/?[\w./-]{3,300}\.py):[0-9]{1,7}: [A-Z]\w{2,80}$")
 _HEAD: Final = re.compile(r"^\s{0,40}(?:async )?def (\w{1,120})\(")
-_SUMMARY: Final = re.compile(r"(?:^|\s)(?:FAILED|ERROR) [\w./-]{1,300}\.py::\w")
+_SUMMARY: Final = re.compile(r"(?:^|\s)(?:FAILED|ERROR) ([\w./-]{1,300}\.py)::(\w{1,120})")
 
 
 def call_of(text: str) -> tuple[str, str] | None:
@@ -25,8 +25,15 @@ def call_of(text: str) -> tuple[str, str] | None:
 
 
 def place_below(at: int, lines: Sequence[LogLine]) -> tuple[str, str] | None:
-    """Return the path and the function in which an exception was raised that pytest prints."""
-    if at >= len(lines) or not lines[at].text.startswith(ERROR_MARK):
+    """Return the path and the function in which an exception was raised that pytest prints.
+
+    Of a line of its summary that is the test itself.
+    """
+    if at >= len(lines):
+        return None
+    if (summary := _SUMMARY.search(lines[at].text[:400])) is not None:
+        return summary[1], summary[2]
+    if not lines[at].text.startswith(ERROR_MARK):
         return None
     below = (_PLACE.match(line.text) for line in lines[at + 1 : at + 1 + MOST_BELOW])
     place = next(filter(None, below), None)

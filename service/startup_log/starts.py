@@ -10,7 +10,7 @@ from service.startup_log.exceptions import class_in
 from service.startup_log.failure import find_failure
 from service.startup_log.known_words import shows_death
 from service.startup_log.lines import LogLine
-from service.startup_log.logged_failure import Failure
+from service.startup_log.logged_failure import Failure, is_of_request
 from service.startup_log.origins import is_starting
 from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
 from service.startup_log.served import had_started
@@ -156,7 +156,11 @@ def _is_starting(lines: Sequence[LogLine], failure: Failure) -> bool:
 
 def _answers(lines: Sequence[LogLine], failed_on: int) -> bool:
     """Whether the server went on to answer below a failure, and no line shows that its engine ended."""
-    answered = any(line.number > failed_on and _ANSWERED.search(line.text) is not None for line in lines)
+    answered = any(
+        (line.number > failed_on and _ANSWERED.search(line.text) is not None)
+        or (line.number == failed_on and is_of_request(line))
+        for line in lines
+    )
     return answered and not shows_death(lines)
 
 

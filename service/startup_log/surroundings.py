@@ -9,6 +9,7 @@ from typing import Final
 from service.startup_log.given_settings import given_settings
 from service.startup_log.lines import LogLine
 from service.startup_log.ray_resources import RayGpus, read_ray_gpus
+from service.startup_log.what_works import ReportedToWork, what_works
 
 _RELEASES: Final = (
     # collect_env; an image's tag; pip and uv; a person.
@@ -161,6 +162,8 @@ class Surroundings:
     """GPUs that Ray counts and that the start waits for."""
     given: tuple[str, ...] = ()
     """Variables that the text sets, as ``NAME=value``, and flags that did not help, as they are written."""
+    works: tuple[ReportedToWork, ...] = ()
+    """Sentences that say with what it works."""
 
 
 NOTHING: Final = Surroundings(None, (), None, (), None)
@@ -180,6 +183,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         capability=next(_capabilities(lines), None),
         ray=read_ray_gpus(lines),
         given=given_settings(lines),
+        works=what_works(lines),
     )
 
 

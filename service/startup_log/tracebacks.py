@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from service.startup_log.known_classes import file_of_call
@@ -247,6 +247,22 @@ def frames_of(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     return frames_above(at, lines) or frames_of_handler(at, lines)
 
 
+_STACK: Final = "(most recent call first):"
+"""CPython, Python/traceback.c _Py_DumpTraceback: what faulthandler writes above the calls of a crash."""
+BELOW_A_CRASH: Final = 16
+"""Lines below the report of a crash in which its stack begins."""
+
+
+def crashed_frames(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
+    """Return the calls that faulthandler lists below the report of a crash, the innermost first."""
+    below = range(at, min(len(lines), at + BELOW_A_CRASH))
+    begins = next((each for each in below if _STACK in lines[each].text), None)
+    if begins is None:
+        return ()
+    calls = map(frame_of, lines[begins + 1 : begins + 1 + MOST_FRAMES])
+    return tuple(filter(None, takewhile(bool, calls)))
+
+
 def frames_of_handler(at: int, lines: Sequence[LogLine]) -> tuple[Frame, ...]:
     """Return the frames of the traceback that was written while an exception was handled.
 
@@ -283,13 +299,17 @@ def _frame_in_box(at: int, lines: Sequence[LogLine]) -> Frame | None:
     return Frame(f"{begun[1] if begun else ''}{found[1]}".replace("\\", "/"), found[2])
 
 
+_ENDS_A_BLOCK: Final = ("```", "### ", "</details>")
+"""Beginnings of lines of Markdown between two blocks; the calls above them are those of another traceback."""
+
+
 def _frames(at: int, lines: Sequence[LogLine]) -> Iterator[Frame]:
     if (place := place_below(at, lines)) is not None:
         yield Frame(*place)
     count = 0
     for each in range(at - 1, max(0, at - MOST_LINES) - 1, -1):
         line = lines[each]
-        if HEADER in line.text and count:
+        if (HEADER in line.text and count) or line.text.startswith(_ENDS_A_BLOCK):
             return
         frame = frame_at(each, lines)
         if frame is not None:

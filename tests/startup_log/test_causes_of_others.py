@@ -52,7 +52,7 @@ MESSAGES = [
         "openai.error.Timeout: HTTPConnectionPool(host='172.26.1.30', port=8000): Read timed out.",
         "server_not_reached",
     ),
-    ("# [Bug]: Engine iteration timed out. This should never happen!", "engine_died_serving"),
+    ("# [Bug]: Engine iteration timed out. This should never happen!", "engine_iteration_timed_out"),
     ("ERROR 08-18 00:51:02 async_llm_engine.py:57] Engine background task failed", "engine_died_serving"),
     ("# [Bug]: Multi-GPU (TP > 1) vLLM serve docker timeout during startup", "start_timed_out"),
     (

@@ -188,6 +188,13 @@ class SaidAnswer(Output):
     remedy: str = Field(description="What helps, if that is its cause")
 
 
+class ReportedAnswer(Output):
+    """A sentence of a person that says with what it works."""
+
+    line: int = Field(description="Its line of the log, counted from 1")
+    words: str = Field(description="The person's words")
+
+
 class EndingAnswer(Output):
     """Why the start failed."""
 
@@ -241,6 +248,10 @@ class EndingAnswer(Output):
     said: SaidAnswer | None = Field(
         description="The cause that the text describes beside the program's own message, which does not show "
         "it; null where the text describes none"
+    )
+    works: list[ReportedAnswer] = Field(
+        description="Sentences of a person in the text that say with what it works; nothing tested them; "
+        "empty where the text has none"
     )
     wanted: str = Field(
         description="Lines to paste that would tell the cause; empty where the text holds the engine's own "
