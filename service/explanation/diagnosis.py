@@ -14,7 +14,7 @@ from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
 from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
-from service.startup_log.advice import advice_for
+from service.startup_log.advice import AdvisedStart, advice_for
 from service.startup_log.failure import find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
@@ -112,11 +112,8 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
     if failure.form is not None and failure.cause is cause:
         return failure.form.remedy
     reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
-    if failure.by_place:
-        # What the part suggests is against what it refuses or computes; such a message says neither.
-        return cause.remedy_after(reached)
-    flags = {**log.resolved, **log.flags}
-    first = advice_for(cause.name, failure, release=log.release, flags=flags, reached=reached)
+    start = AdvisedStart(log.release, {**log.resolved, **log.flags}, reached)
+    first = advice_for(cause.name, failure, start)
     return f"{first} {cause.remedy_after(reached)}".strip()
 
 

@@ -50,7 +50,8 @@ class Advice:
     """The oldest first."""
     unless: str
     not_after: frozenset[str]
-
+    asked: bool = False
+    """Only a flag brings the part into a start."""
     fact: str = ""
     """A fact of the text by which it is said, where no call of the traceback says more."""
     not_in: frozenset[str] = frozenset()
@@ -66,23 +67,39 @@ class Advice:
         return said[-1] if said else ""
 
 
+@dataclass(frozen=True, slots=True)
+class AdvisedStart:
+    """What is known of the start that failed."""
+
+    release: str | None
+    flags: Mapping[str, Any]
+    reached: str
+    """The last milestone; empty before the first."""
+
+
 def advice_for(
-    cause: str, failure: Failure, *, release: str | None, flags: Mapping[str, Any], reached: str
+    cause: str,
+    failure: Failure,
+    start: AdvisedStart,
 ) -> str:
-    """Return what to try first: by the calls that a failure passed, or by what else the log tells."""
-    version = _version(release)
-    advice = _of_calls(cause, failure.frames)
-    if advice is None or reached in advice.not_after:
+    """Return what to try first: by the calls that a failure passed, or by what else the log tells.
+
+    What a part suggests is against what it refuses or computes. A failure of which only the place is known
+    says neither, so that only the advice of parts counts that a flag alone brings into a start.
+    """
+    version = _version(start.release)
+    advice = _of_calls(cause, failure)
+    if advice is None or start.reached in advice.not_after:
         told = (each for each in _ADVICE if each.fact in failure.facts and cause in each.causes)
-        advice = next((each for each in told if reached not in each.not_after), None)
-    return "" if advice is None or flags.get(advice.unless) else advice.remedy(version)
+        advice = next((each for each in told if start.reached not in each.not_after), None)
+    return "" if advice is None or start.flags.get(advice.unless) else advice.remedy(version)
 
 
-def _of_calls(cause: str, frames: Sequence[Frame]) -> Advice | None:
+def _of_calls(cause: str, failure: Failure) -> Advice | None:
     """Return the advice of the innermost part that has any for a cause."""
-    for frame in frames:
+    for frame in failure.frames:
         advice = next((each for each in _ADVICE if each.holds(frame)), None)
-        if advice is not None and cause in advice.causes:
+        if advice is not None and cause in advice.causes and advice.asked >= failure.by_place:
             return advice
     return None
 
@@ -107,6 +124,7 @@ def _advice(table: Mapping[str, Any]) -> Advice:
         tuple(sorted((Version(since), words) for since, words in table["remedy"].items())),
         table.get("unless", ""),
         frozenset(table.get("not_after", ())),
+        table.get("asked", False),
         table.get("fact", ""),
         frozenset(table.get("not_in", ())),
     )

@@ -6,6 +6,7 @@ from typing import Final
 
 from service.startup_log.described_failures import of_quoting_title
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
+from service.startup_log.failed_builds import with_first_error
 from service.startup_log.forms import with_form
 from service.startup_log.known_words import (
     KnownWords,
@@ -22,7 +23,13 @@ from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
-from service.startup_log.tracebacks import harmless, ignored_by_python, is_source, of_collect_env
+from service.startup_log.tracebacks import (
+    frames_above,
+    harmless,
+    ignored_by_python,
+    is_source,
+    of_collect_env,
+)
 from service.startup_log.which_traceback import (
     below_heading,
     first_raised,
@@ -56,6 +63,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if found is None or found.cause is None:
         return found
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
+    found = with_first_error(found, lines)
     return with_form(with_reason(found, lines) if vague else found, lines)
 
 
@@ -93,15 +101,15 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
     if first is not None:
         first = below_heading(first, certain, raised, lines)
-        if (handled := handled_before(first, raised, lines)) is not None:
+        if (handled := handled_before(first, certain, raised, lines)) is not None:
             return with_cut_calls(of_exception(handled, lines), lines)
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
         return _of_root(first, strong, raised, lines)
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
-        root = first_raised(last_of_chain(own, lines), own, lines)
-        return _after_yielding(with_cut_calls(of_exception(root, lines), lines), lines)
+        ended_in = _end_of_chain(own[0], roots, weak, lines)
+        return _of_own(own, lines) if ended_in is None else of_known(ended_in, [ended_in], raised, lines)
     if weak:
         of_parts = (
             _of_part(cause, weak, raised, lines)
@@ -110,6 +118,24 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         return next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
     described = of_people(roots, lines)
     return None if described is None else _after_yielding(described, lines)
+
+
+def _of_own(own: Sequence[Raised], lines: Sequence[LogLine]) -> Failure:
+    """Return the first of the program's exceptions whose words are not known, or the end of its chain."""
+    root = first_raised(last_of_chain(own, lines), own, lines)
+    return _after_yielding(with_cut_calls(of_exception(root, lines), lines), lines)
+
+
+def _end_of_chain(
+    root: Raised, roots: Sequence[Raised], weak: Sequence[KnownWords], lines: Sequence[LogLine]
+) -> KnownWords | None:
+    """Return the weak words of the exception with which a chain ends; ``None`` where it ends in others.
+
+    What was raised while the first one was handled says what failed, but for the end of a process.
+    """
+    end = last_of_chain([root, *(each for each in roots if each.at > root.at)], lines)
+    said = next((each for each in weak if each.at == end.at), None)
+    return None if said is None or said.cause.name in OF_OTHERS | ENDED | {REQUEST} else said
 
 
 def _of_weak(
@@ -213,7 +239,8 @@ def _of_part(
 ) -> Failure | None:
     """Return the failure by the part that raised it, if that says more than words which many parts have."""
     same = [each.at for each in known if each.cause == cause and each.at in raised] if cause.parts else []
-    for at in same[:MOST_CHAINED]:
+    # In a title it stands without the calls that show the part.
+    for at in sorted(same[:MOST_CHAINED], key=lambda at: not frames_above(at, lines)):
         found = of_exception(raised[at], lines)
         if found.cause is not None and cause.parts & {found.cause.name, ANY_PART}:
             return found

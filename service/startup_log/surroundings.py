@@ -50,6 +50,14 @@ _RELEASES: Final = (
             r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[A-Za-z0-9_+]{0,40}) (?:of|from) \W?vllm\b"
         ),
     ),
+    # A row of a table in Markdown.
+    (
+        "vllm",
+        re.compile(
+            r"(?i)\|\s{0,4}[*`]{0,2}vllm(?: version)?[*`]{0,2}\s{0,20}\|\s{0,4}[*`]{0,2}v?"
+            r"([01]\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
+    ),
     # In Chinese, with the word for version between or behind.
     (
         "vllm",

@@ -18,6 +18,8 @@ from service.startup_log.whole_messages import END_OF_TITLE, MAX_MESSAGE
 
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
+NOTHING: Final = "'NoneType' object"
+"""What Python's own errors call a value that is not there."""
 BEFORE_THE_ENGINE: Final = frozenset(
     {"install_failed", "image_not_pulled", "pod_not_scheduled", "container_not_created", "unit_not_started"}
 )
@@ -72,7 +74,8 @@ def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
     said = bool(failure.type) and not is_check(failure.message)
     about = cause_of_words(failure.message) if vague and said else None
-    if about is not None:
+    # What has no value is a state of the code, and not what a request asked for.
+    if about is not None and not (about.of_request and NOTHING in failure.message):
         return replace(failure, cause=about, paraphrased=True, follows=False)
     return with_title(failure, lines) if failure.cause is None else failure
 

@@ -65,7 +65,7 @@ _OF_COMMAND: Final = "CalledProcessError"
 """The class of an exception that a command ended with an error."""
 BELOW_A_SENTENCE: Final = 3
 """Lines below a sentence in which the exception stands that it announces."""
-_OF_THE_ENGINE: Final = "from 'vllm' (unknown location)"
+_OF_THE_ENGINE: Final = ("from 'vllm' (unknown location)", "No module named 'vllm")
 """An import of the engine that fails in this program fails in all others that are started there."""
 
 
@@ -74,11 +74,21 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     calls = [at for at, line in enumerate(lines) if _COLLECT_ENV in line.text and _is_of_collect_env(line)]
     at = sorted(raised)
     found = {each for each in at if _is_said_of_collect_env(each, lines) or _is_in_command(each, lines)}
+    found |= {
+        at
+        for at, line in enumerate(lines)
+        if _COLLECT_ENV in line.text and not line.level and frame_of(line) is None
+    }
     for call in calls:
         below = bisect_right(at, call)
-        if below < len(at) and at[below] <= call + MOST_LINES and _OF_THE_ENGINE not in lines[at[below]].text:
+        if below < len(at) and at[below] <= call + MOST_LINES and not _is_of_every(lines[at[below]].text):
             found.add(at[below])
     return found
+
+
+def _is_of_every(text: str) -> bool:
+    """Whether an exception is one of importing the engine, which every program has."""
+    return any(words in text for words in _OF_THE_ENGINE)
 
 
 def _is_said_of_collect_env(at: int, lines: Sequence[LogLine]) -> bool:

@@ -16,7 +16,10 @@ EXECUTORS: Final = ("/vllm/v1/executor/", "/vllm/executor/")
 ENGINE: Final = ("/vllm/", "/vllm_")
 """Parts of the paths of an installed engine."""
 OF_DEVICES: Final = frozenset(
-    {"illegal_memory_access", "device_side_assert", "cuda_error", "gpu_fault", "rocm_fault", "gpu_not_ready"}
+    {
+        *("illegal_memory_access", "device_side_assert", "cuda_error", "gpu_fault", "rocm_fault"),
+        *("gpu_not_ready", "graph_capture_not_permitted"),
+    }
 )
 """Causes that a device reports of whatever ran on it before, at the next call."""
 OF_BUILDS: Final = ("/setup.py", "/pip-", "/build/")
@@ -84,15 +87,24 @@ def _is_of_engine(frame: Frame) -> bool:
 
 
 def handled_before(
-    first: KnownWords, raised: Mapping[int, Raised], lines: Sequence[LogLine]
+    first: KnownWords,
+    known: Sequence[KnownWords],
+    raised: Mapping[int, Raised],
+    lines: Sequence[LogLine],
 ) -> Raised | None:
     """Return the exception during whose handling a device failed; ``None`` for any other failure.
 
     What a device reports then follows from what was handled, mostly where memory is freed.
     """
-    if first.cause.name not in OF_DEVICES or first.at not in raised:
+    if first.cause.name not in OF_DEVICES:
         return None
-    at = max((each for each in raised if each < first.at), default=None)
+    same = (each.at for each in known if each.cause is first.cause and each.at in raised)
+    above = (_handled_above(at, raised, lines) for at in islice(same, MOST_CHAINED))
+    return next((each for each in above if each is not None), None)
+
+
+def _handled_above(end: int, raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> Raised | None:
+    at = max((each for each in raised if each < end), default=None)
     if at is None or raised[at].is_empty or raised[at].in_prose or is_wrapper(lines[at].text):
         return None
     between = (line.text for line in lines[at + 1 : at + 1 + BELOW_A_CHAIN])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from service.explanation.diagnosis import diagnose
-from service.startup_log.advice import advice_for
+from service.startup_log.advice import AdvisedStart, advice_for
 from service.startup_log.log import read_log
 from service.startup_log.logged_failure import Failure
 from service.startup_log.tracebacks import Frame
@@ -20,7 +20,7 @@ EXPERTS = (Frame("vllm/model_executor/layers/fused_moe/fused_moe.py", "fused_exp
 
 def said(cause: str, frames: Sequence[Frame], release: str | None = None, **flags: bool) -> str:
     failure = Failure("", "", 1, None, {}, frames=tuple(frames))
-    return advice_for(cause, failure, release=release, flags=flags, reached="profiling")
+    return advice_for(cause, failure, AdvisedStart(release, flags, "profiling"))
 
 
 @pytest.mark.parametrize(

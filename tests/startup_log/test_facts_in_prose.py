@@ -18,8 +18,10 @@ RELEASES = {
     "we used vllm 0.6.3, but after upgrading it fails": None,
     "It does not work with vllm 0.8.5": "0.8.5",
     "vLLM at 0.9 of the memory": None,
+    "| vLLM | 0.7.3": "0.7.3",
+    "| **vLLM version** | `v0.9.1` | main |": "0.9.1",
 }
-"""Lines, and the release that each names: vllm-project/vllm#9054, #29469, #21747."""
+"""Lines, and the release that each names: vllm-project/vllm#9054, #29469, #21747, #17904."""
 
 MENTIONED = {
     "Same machine, 2x Nvidia L40s": {"L40", "L40S"},

@@ -107,3 +107,109 @@ def test_a_traceback_that_shows_no_start_is_not_said_to_be_of_one() -> None:
 
     assert headline(step).startswith("The text shows a failure on line 4")
     assert headline(start).startswith("The start failed on line 4")
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        # vllm-project/vllm#17620: a tokenizer that the program loaded, where its name is expected
+        (
+            [
+                frame("vllm/config.py", "maybe_pull_model_tokenizer_for_s3"),
+                frame("vllm/transformers_utils/utils.py", "is_s3"),
+                frame("transformers/tokenization_utils_base.py", "__getattr__"),
+                "AttributeError: PreTrainedTokenizerFast has no attribute lower",
+            ],
+            "object_given_for_a_name",
+        ),
+        # The form of vllm-project/vllm#14465 with a tokenizer of another class
+        (
+            [
+                frame("vllm/v1/structured_output/__init__.py", "__init__"),
+                frame("xgrammar/tokenizer_info.py", "from_huggingface"),
+                "AttributeError: 'ChatGLMTokenizer' object has no attribute 'vocab_files_names'",
+            ],
+            "tokenizer_not_for_grammars",
+        ),
+        # vllm-project/vllm#16009: torch, _dynamo/exc.py BackendCompilerFailed takes more than a message
+        (
+            [
+                frame("vllm/distributed/device_communicators/shm_broadcast.py", "dequeue"),
+                "TypeError: __init__() missing 1 required positional argument: 'inner_exception'",
+            ],
+            "compile_failed",
+        ),
+        # vllm-project/vllm#15256
+        (
+            [
+                frame(
+                    "vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py",
+                    "extract_tool_calls_streaming",
+                ),
+                "UnboundLocalError: cannot access local variable 'tool_call_portion' where it is not",
+            ],
+            "tool_call_not_parsed",
+        ),
+        # vllm-project/vllm#4432: what NCCL answered
+        (
+            [
+                frame("vllm/model_executor/parallel_utils/pynccl.py", "all_reduce", "assert result == 0"),
+                "AssertionError",
+            ],
+            "nccl",
+        ),
+        # vllm-project/vllm#7216
+        (
+            [
+                frame("vllm/model_executor/layers/quantization/fp8.py", "process_weights_after_loading"),
+                frame(
+                    "vllm/model_executor/layers/quantization/utils/marlin_utils.py", "marlin_permute_scales"
+                ),
+                "RuntimeError: shape '[-1, 32]' is invalid for input of size 1",
+            ],
+            "quantization_not_supported",
+        ),
+    ],
+)
+def test_words_and_place_together_show_the_cause(lines: list[str], cause: str) -> None:
+    ending = explained(HEADER, *lines).ending
+
+    assert ending is not None
+    assert ending.cause == cause
+
+
+def test_a_chain_ends_in_what_torch_compile_could_not_do() -> None:
+    """vllm-project/vllm#16006: a debugger's KeyError is handled, and torch refuses its code."""
+    explanation = explained(
+        HEADER,
+        frame("_pydevd_sys_monitoring/cython.pyx", "_get_code_line_info"),
+        "KeyError: <code object forward at 0x4d452b40>",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        HEADER,
+        frame("torch/_dynamo/exc.py", "unimplemented", "raise Unsupported(msg)"),
+        "torch._dynamo.exc.Unsupported: generator",
+    )
+    ending = explanation.ending
+
+    assert ending is not None
+    assert (ending.cause, ending.message) == ("compile_failed", "generator")
+
+
+def test_what_only_a_flag_brings_is_left_out_first() -> None:
+    """vllm-project/vllm#17904: the place alone is known, and it is the place of one flag."""
+    path = "vllm/worker/multi_step_model_runner.py"
+    ending = explained(HEADER, frame(path, "execute_model"), "IndexError: list index out of range").ending
+
+    assert ending is not None
+    assert (ending.by_place, "Without --num-scheduler-steps" in ending.remedy) == (True, True)
+
+
+def test_a_call_of_collect_env_that_failed_is_no_failure_of_the_engine() -> None:
+    """The form of vllm-project/vllm#8881."""
+    text = "$ python collect_env.py\npython: can't open file '/me/collect_env.py': [Errno 2] No such file"
+    ending = explained(text, HEADER, frame("vllm/core/scheduler.py", "_schedule"), "AssertionError").ending
+
+    assert ending is not None
+    assert (ending.cause, ending.line) == ("engine_fault", 6)
