@@ -67,6 +67,8 @@ class Quantization:
     """How weights are stored; none when the method's layout is not known."""
     ignored: tuple[str, ...] = ()
     """Names and patterns of modules that stay unquantized."""
+    file_algorithm: str = ""
+    """ModelOpt's ``quant_algo``, as its own file spells it; empty in the form of config.json."""
     expert_scheme: WeightScheme | None = None
     """How routed experts are stored where the config says so apart (DeepSeek V4)."""
 
@@ -93,17 +95,24 @@ NESTED_METHODS: Final = {
     "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
     "FP8_PB_WO": "modelopt",
     "NVFP4": "modelopt_fp4",
+    "MIXED_PRECISION": "modelopt_mixed",
 }
 """Methods of a section in the form of ModelOpt's own file; any other algorithm is an error there.
 
-Source: vLLM 0.32.0, ModelArchConfigConvertorBase._normalize_quantization_config.
+Source: vLLM 0.32.0 and 0.33.0, ModelArchConfigConvertorBase._normalize_quantization_config.
 """
 FLAT_METHODS: Final = NESTED_METHODS | {
     "W4A16_NVFP4": "modelopt_fp4",
     "MXFP8": "modelopt_mxfp8",
-    "MIXED_PRECISION": "modelopt_mixed",
 }
 """Methods of a section that names ModelOpt itself: vLLM 0.32.0, modelopt.py override_quantization_method."""
+
+
+EXPERTS_ALONE: Final = ("kimi_k3", "compressed-tensors", "mxfp4-pack-quantized")
+"""Type of the model, method and format of a checkpoint that is run as MXFP4's, which quantizes experts alone.
+
+Source: vLLM 0.27.0 to 0.33.0, models/config.py KimiK3ForConditionalGenerationConfig; mxfp4.py Mxfp4Config.
+"""
 
 
 def read_quantization(config: Config, text: Config) -> Quantization | None:
@@ -118,6 +127,8 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     method = _method(section) if section is not None else ""
     if section is None or not method:
         return None
+    if (config.text("model_type"), method, section.text("format")) == EXPERTS_ALONE:
+        method = "mxfp4"
     inner = section.section("quantization") or section
     blocks = method in AUTO_ROUND and isinstance(section.fields.get("group_size"), list)
     block_shape = _block_shape(section, "group_size" if blocks else "weight_block_size")
@@ -128,6 +139,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         algorithm=inner.text("quant_algo").upper() if method.startswith("modelopt") else "",
         by_modelopt=method.startswith("modelopt") or method == "mxfp8",
         output=quantizes_output(section, method),
+        file_algorithm=inner.text("quant_algo") if _is_modelopt_file(section) else "",
         names_modelopt=section.text("quant_method").lower() == "modelopt",
         kv_cache_algorithm=_algorithm(section, inner),
         kv_cache_scheme=_scheme(inner, section),
@@ -163,11 +175,15 @@ def _block_shape(section: Config, key: str) -> tuple[int, ...]:
 def _method(section: Config) -> str:
     """Return the method by the engine's name; ModelOpt's follows from its algorithm."""
     nested = section.section("quantization")
-    producer = section.section("producer")
     method = section.text("quant_method").lower().replace("compressed_tensors", "compressed-tensors")
-    if nested is not None and producer is not None and producer.text("name") == "modelopt":
+    if nested is not None and _is_modelopt_file(section):
         return _by_algorithm(nested, NESTED_METHODS)
     return _by_algorithm(nested or section, FLAT_METHODS) if method == "modelopt" else method
+
+
+def _is_modelopt_file(section: Config) -> bool:
+    producer = section.section("producer")
+    return "quantization" in section and producer is not None and producer.text("name") == "modelopt"
 
 
 def _by_algorithm(part: Config, methods: Mapping[str, str]) -> str:

@@ -246,11 +246,13 @@ def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:
 def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
     """Return the text part of a multimodal config, and the reader of its class."""
     section: Config | None = config
-    for name in wrapper.sections:
+    is_flat = wrapper.may_be_flat and config.section(wrapper.sections[0]) is None
+    sections = () if is_flat else wrapper.sections
+    for name in sections:
         section = section.section(name) if section is not None else None
     if section is None:
         raise InvalidConfig(config.at(wrapper.sections[0]), "is missing")
-    if not wrapper.sections:
+    if not sections:
         section = next((part for name in TEXT_SECTIONS if (part := config.section(name))), config)
     class_ = _wrapped_class(config, section, wrapper)
     return class_.view(section), _inner(section, class_, wrapper, outermost=section is config)

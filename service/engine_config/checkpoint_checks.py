@@ -198,15 +198,30 @@ def _unsupported(dtype: str, name: str, supported: tuple[str, ...]) -> EngineRef
     )
 
 
+OF_TEXT: Final = "_text"
+"""Ends of the types of configs that describe the text part of a model alone."""
+TEXT_ALONE: Final = (
+    "The config describes the text part alone (its model_type ends in _text), but `architectures` names the "
+    "class for text and media, which reads a vision_config. Name the class for text (…ForCausalLM) in the "
+    "config or by --hf-overrides, on a release that lists it."
+)
+"""Asked of vLLM 0.26.0: Qwen3.5's class with a config of qwen3_5_moe_text."""
+
+
 def check_vision(architecture: ModelArchitecture, rules: CheckpointRules) -> None:
     """Refuse a config without a part on images where the class needs one.
 
     Raises:
         EngineRefusal: stage ``model``.
     """
+    if architecture.declared.vision:
+        return
     words = rules.vision_required.get(architecture.class_name)
-    if words is not None and not architecture.declared.vision:
+    if words is not None:
         raise EngineRefusal(Stage.MODEL, words)
+    if architecture.multimodal and architecture.model_type.endswith(OF_TEXT):
+        words = f"the config class of {architecture.model_type} has no attribute 'vision_config'"
+        raise EngineRefusal(Stage.MODEL, words, type="AttributeError", detail=TEXT_ALONE)
 
 
 def check_clamped_experts(

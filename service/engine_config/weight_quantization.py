@@ -45,6 +45,8 @@ def check_method(
     Raises:
         EngineRefusal: stage ``config``.
     """
+    if stored is not None and stored.file_algorithm:
+        _check_modelopt_file(stored.file_algorithm, rules)
     if stored is not None and stored.names_modelopt:
         return
     method, words, detail = flag, "", ""
@@ -71,6 +73,12 @@ def check_method(
         )
     if words:
         raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError", detail=detail)
+
+
+def _check_modelopt_file(algorithm: str, rules: CheckpointRules) -> None:
+    if algorithm.upper() not in rules.modelopt_file_algorithms:
+        words = f"ModelConfig: Unknown ModelOpt quant algo: {algorithm}"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 
 
 def _runs_as(stored: str, flag: str | None, model_type: str, rules: CheckpointRules) -> str:

@@ -73,9 +73,9 @@ def test_modelopts_method_follows_from_its_algorithm(algorithm: str, method: str
     assert (found.method, found.algorithm) == (method, algorithm.upper())
 
 
-@pytest.mark.parametrize("algorithm", ["W4A16_NVFP4", "MXFP8", "MIXED_PRECISION"])
+@pytest.mark.parametrize("algorithm", ["W4A16_NVFP4", "MXFP8"])
 def test_modelopts_own_file_knows_fewer_algorithms(algorithm: str) -> None:
-    """vLLM 0.19.0 and 0.32.0, _normalize_quantization_config raises for all but FP8 and NVFP4."""
+    """vLLM 0.19.0 and 0.33.0, _normalize_quantization_config raises for these."""
     with pytest.raises(InvalidConfig, match=f"Unknown ModelOpt quant algo: {algorithm.lower()}"):
         quantized(producer={"name": "modelopt"}, quantization={"quant_algo": algorithm})
 

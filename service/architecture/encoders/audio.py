@@ -1,5 +1,6 @@
 """Encoders of sound."""
 
+from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
@@ -31,6 +32,21 @@ def whisper(config: Config) -> tuple[Tower, ...]:
     )
 
 
+def moss_transcribe(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of MOSS Transcribe Diarize, whose adaptor takes several frames at once.
+
+    Source: vLLM 0.33.0, moss_transcribe_diarize.py MossTranscribeDiarizeVQAdaptor.
+    """
+    audio = config.section("audio_config") or Config({}, config.at("audio_config"))
+    width, hidden = audio.integer("d_model", default=1024), _text_width(config)
+    inputs = config.integer("adaptor_input_dim", default=4 * width)
+    adaptor = (inputs + 1) * hidden + (hidden + 1) * hidden + 2 * hidden
+    return tuple(
+        replace(tower, name="whisper_encoder", frame_elements=tower.frame_elements + adaptor)
+        for tower in whisper(audio)
+    )
+
+
 def qwen2_audio(config: Config) -> tuple[Tower, ...]:
     """Read the encoder of Qwen2-Audio, which every rank has in full (vLLM 0.33.0, Qwen2AudioEncoder)."""
     audio = config.section("audio_config") or Config({}, config.at("audio_config"))
@@ -47,6 +63,37 @@ def qwen2_5_omni(audio: Config) -> Tower:
     depth = audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS)
     # Two vectors that mark the ends of a sound, and a projection; positions are computed.
     return _whole_encoder(audio, width, inner, depth, 2 * outputs + (width + 1) * outputs)
+
+
+def qwen3_omni(audio: Config) -> Tower:
+    """Read the encoder of Qwen3-Omni and Qwen3-ASR (vLLM 0.20.2 and 0.33.0, Qwen3OmniMoeAudioEncoder)."""
+    width, inner = audio.integer("d_model", default=1280), audio.integer("encoder_ffn_dim", default=5120)
+    convolved = audio.integer("downsample_hidden_size", default=480)
+    # Three convolutions, each of which halves the spectrum; positions are computed.
+    bands = -(-audio.count("num_mel_bins", default=128) // 8)
+    kernel = CONVOLUTION * CONVOLUTION
+    return Tower(
+        name="audio_tower",
+        depth=audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS),
+        layers="layers",
+        block=biased_block(width, inner),
+        block_elements=4 * width,
+        frame=(
+            Projection("audio_tower.conv_out", convolved * bands, (width,), Split.REPLICATED),
+            Projection("audio_tower.proj1", width, (width,), Split.REPLICATED, bias=True),
+            Projection(
+                "audio_tower.proj2",
+                width,
+                (audio.integer("output_dim", default=3584),),
+                Split.REPLICATED,
+                bias=True,
+            ),
+        ),
+        frame_elements=(kernel * (1 + 2 * convolved) + 3) * convolved + 2 * width,
+        quantizable=False,
+        sound=True,
+        heads=audio.count("encoder_attention_heads", default=20),
+    )
 
 
 def _positions(audio: Config) -> int:

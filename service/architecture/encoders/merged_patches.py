@@ -132,6 +132,48 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
     )
 
 
+OMNI_VISION: Final[Mapping[str, Any]] = {
+    "depth": 27,
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "image_size": 768,
+    "in_channels": 3,
+    "patch_size": 16,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+    "out_hidden_size": 3584,
+    "deepstack_visual_indexes": [8, 16, 24],
+}
+"""transformers 5.19, Qwen3OmniMoeVisionEncoderConfig."""
+
+
+def qwen3_omni(config: Config) -> tuple[Tower, ...]:
+    """Read both encoders of Qwen3-Omni's thinker (vLLM 0.33.0, Qwen3Omni_VisionTransformer)."""
+    thinker = config.section("thinker_config") or config
+    specified = thinker.section("vision_config") or Config({}, thinker.at("vision_config"))
+    vision = replace(specified, fields={**OMNI_VISION, **specified.fields})
+    grid = vision.integer("image_size") // vision.integer("patch_size")
+    fields = {**vision.fields, "num_position_embeddings": max(1, grid * grid)}
+    towers = qwen3_vl(replace(thinker, fields={**thinker.fields, "vision_config": fields}))
+    sound = thinker.section("audio_config") or Config({}, thinker.at("audio_config"))
+    return (
+        *(replace(tower, frame=tuple(map(_omni_name, tower.frame))) for tower in towers),
+        audio.qwen3_omni(sound),
+    )
+
+
+def _omni_name(projection: Projection) -> Projection:
+    """Return a projection of a merger by Qwen3-Omni's name."""
+    name = projection.name.replace("deepstack_merger_list", "merger_list")
+    return replace(projection, name=name.replace("linear_fc1", "mlp.0").replace("linear_fc2", "mlp.2"))
+
+
+def qwen3_asr(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of Qwen3-ASR, which is that of Qwen3-Omni (vLLM 0.33.0, qwen3_asr.py)."""
+    thinker = config.section("thinker_config") or config
+    return (audio.qwen3_omni(thinker.section("audio_config") or Config({}, thinker.at("audio_config"))),)
+
+
 COMPASS_VISION: Final[Mapping[str, Any]] = {
     "depth": 27,
     "hidden_size": 1152,

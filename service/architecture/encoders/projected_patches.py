@@ -295,3 +295,30 @@ def _read_layers(config: Config, depth: int) -> int:
     chosen = [layer for layer in (layers if isinstance(layers, list) else [layers]) if isinstance(layer, int)]
     read = [layer if layer >= 0 else depth + 1 + layer for layer in chosen[:MAX_LAYERS]]
     return max(0, min(depth, max(read, default=depth)))
+
+
+def bagel(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Bagel and its connector (vLLM 0.33.0, BagelVisionMLP)."""
+    specified = config.section("vit_config") or Config({}, config.at("vit_config"))
+    vision = Config({**SIGLIP, **specified.fields}, specified.pointer)
+    width = vision.integer("hidden_size")
+    hidden = (config.section("llm_config") or config).integer("hidden_size", default=DEFAULT_HIDDEN)
+    frame = (
+        Projection("connector.fc1", width, (hidden,), Split.COLUMN, bias=True),
+        Projection("connector.fc2", hidden, (hidden,), Split.ROW, bias=True),
+    )
+    return (_tower("vit_model.vision_model", vision, frame, extra=NORM * width),)
+
+
+def isaac(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Isaac, which merges squares of patches (vLLM 0.33.0, IsaacVisionEmbedding)."""
+    vision = _vision(config, SIGLIP2)
+    width = vision.integer("hidden_size")
+    scale = vision.count("pixel_shuffle_scale_factor", default=config.count("pixel_shuffle_scale", default=1))
+    merged = width * scale**2
+    name = "vision_embedding"
+    frame = (
+        Projection(f"{name}.linear_fc1", merged, (4 * merged,), Split.COLUMN),
+        Projection(f"{name}.linear_fc2", 4 * merged, (_text_width(config),), Split.ROW),
+    )
+    return (_tower(f"{name}.transformer", vision, frame, extra=NORM * width),)

@@ -28,6 +28,8 @@ class Projection:
     quantizable: bool = True
     cast: bool = False
     """The engine makes it of the model's type once it is built."""
+    heads: int = 1
+    """Ranks that do not divide them have it in full each; 1 where the engine has no such rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from service.architecture.config import Config
+from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import adapted_patches, merged_patches
 from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer
@@ -42,7 +42,9 @@ def _tele_chat(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 def _chat_glm(text: Config) -> tuple[DecoderLayer, ...]:
-    """Read ChatGLM (vLLM 0.32.0, GLMAttention and GLMMLP)."""
+    """Read ChatGLM from its second generation on (vLLM 0.20.2 to 0.33.0, GLMAttention and GLMMLP)."""
+    if "original_rope" not in text:
+        raise InvalidConfig(text.at("original_rope"), "is missing, which the engine's class asks for")
     recipe = Decoder(
         qkv_bias=("add_bias_linear", "add_qkv_bias"),
         output_bias=("add_bias_linear",),

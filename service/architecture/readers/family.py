@@ -71,6 +71,8 @@ class Wrapper:
     """Class of the text model; ``None`` where the text part of the config names it."""
     sections: tuple[str, ...] = ()
     """Nested sections that hold the text part, outermost first; empty uses the usual sections."""
+    may_be_flat: bool = False
+    """A config may have the parts of the outermost section itself."""
     inner_of: Callable[[Config], str] | None = None
     """Returns the class of the text model by fields of the text part."""
     model_type: str | None = None

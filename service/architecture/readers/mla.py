@@ -7,7 +7,7 @@ from typing import Final
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import moon_patches
 from service.architecture.layers.attention import Attention, AttentionWeights
-from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
+from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer
 from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.mla import MlaWeights, MultiHeadLatentAttention
 from service.architecture.layers.model_ends import ModelEnds, NgramTables
@@ -72,7 +72,11 @@ def deepseek_experts(text: Config) -> MixtureOfExperts:
 
 
 def _deepseek(text: Config) -> tuple[DecoderLayer, ...]:
-    mixer = mla_attention(text)
+    """Read DeepSeek's layers; those without sizes of MLA have plain attention, e.g. in DeepSeek-OCR.
+
+    Source: vLLM 0.10.2 to 0.33.0, DeepseekV2DecoderLayer and DeepseekAttention.
+    """
+    mixer = _plain_attention(text) if _has_no_mla(text) else mla_attention(text)
     first_sparse = text.count("first_k_dense_replace", default=0, minimum=0)
     every = text.count("moe_layer_freq", default=1)
 
@@ -80,10 +84,24 @@ def _deepseek(text: Config) -> tuple[DecoderLayer, ...]:
         sparse = "n_routed_experts" in text and index >= first_sparse and index % every == 0
         return deepseek_experts(text) if sparse else dense(text)
 
-    return tuple(
-        DecoderLayer(replace(mixer, indexer=indexer(text, index)), feed_forward(index))
-        for index in range(num_layers(text))
+    def with_indexer(index: int) -> Mixer:
+        if isinstance(mixer, Attention):
+            return mixer
+        return replace(mixer, indexer=indexer(text, index))
+
+    return tuple(DecoderLayer(with_indexer(index), feed_forward(index)) for index in range(num_layers(text)))
+
+
+def _has_no_mla(text: Config) -> bool:
+    return all(
+        text.optional_integer(name, minimum=0) == 0 for name in ("qk_nope_head_dim", "qk_rope_head_dim")
     )
+
+
+def _plain_attention(text: Config) -> Attention:
+    heads = text.count("num_attention_heads")
+    size = max(1, text.integer("hidden_size") // heads)
+    return Attention(heads, num_kv_heads(text), size, size)
 
 
 def _sandwiched(norms: int, always_biased: bool = False) -> Callable[[Config], tuple[DecoderLayer, ...]]:

@@ -8,7 +8,9 @@ from service.architecture.encoders import (
     adapted_patches,
     audio,
     conformer,
+    deepencoder,
     downsampled_patches,
+    intern_vit,
     merged_patches,
     moon_patches,
     pooled_patches,
@@ -20,11 +22,12 @@ from service.architecture.readers.family import Wrapper
 _THINKER: Final = ("thinker_config", "text_config")
 _AS_DECLARED: Final = Wrapper()
 """The text part names its own class, or its ``model_type`` does."""
+_INTERN_VL_CHAT: Final = Wrapper(towers=intern_vit.intern_vl_chat)
 _LLAMA: Final = Wrapper("LlamaForCausalLM")
 _QWEN2: Final = Wrapper("Qwen2ForCausalLM")
 _QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER, towers=merged_patches.qwen2_5_omni)
 _QWEN3: Final = Wrapper("Qwen3ForCausalLM")
-_QWEN3_THINKER: Final = Wrapper("Qwen3ForCausalLM", _THINKER)
+_QWEN3_ASR: Final = Wrapper("Qwen3ForCausalLM", _THINKER, may_be_flat=True, towers=merged_patches.qwen3_asr)
 _KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=moon_patches.moonvit)
 
 
@@ -89,7 +92,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "Cohere2ForCausalLM", model_type="cohere2", splits_media_heads=True
     ),
     "BagelForConditionalGeneration": Wrapper(
-        "Qwen2ForCausalLM", ("llm_config",), bidirectional_media=lambda _: True
+        "Qwen2ForCausalLM",
+        ("llm_config",),
+        bidirectional_media=lambda _: True,
+        towers=projected_patches.bagel,
     ),
     "BailingMoeV3VLForConditionalGeneration": Wrapper(
         "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=merged_patches.ling3
@@ -107,8 +113,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         splits_media_heads=True,
         towers=merged_patches.cohere_compass,
     ),
-    "DeepseekOCR2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
-    "DeepseekOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "DeepseekOCR2ForCausalLM": Wrapper(
+        sections=("language_config",), model_type="deepseek_v2", towers=deepencoder.deepseek_ocr2
+    ),
+    "DeepseekOCRForCausalLM": Wrapper(
+        sections=("language_config",), model_type="deepseek_v2", towers=deepencoder.deepseek_ocr
+    ),
     "DeepseekV4ForConditionalGeneration": Wrapper(
         "DeepseekV4ForCausalLM", towers=adapted_patches.deepseek_v4
     ),
@@ -148,7 +158,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Granite4VisionForConditionalGeneration": Wrapper(
         "GraniteForCausalLM", model_type="granite", splits_media_heads=True
     ),
-    "H2OVLChatModel": _AS_DECLARED,
+    "H2OVLChatModel": _INTERN_VL_CHAT,
     "HCXVisionForCausalLM": _AS_DECLARED,
     "HCXVisionV2ForCausalLM": _AS_DECLARED,
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
@@ -164,9 +174,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "InternS1ProForConditionalGeneration": Wrapper(
         "Qwen3MoeForCausalLM", splits_media_heads=True, towers=merged_patches.qwen3_vl
     ),
-    "InternVLChatModel": _AS_DECLARED,
+    "InternVLChatModel": _INTERN_VL_CHAT,
     "InternVLForConditionalGeneration": Wrapper(towers=projected_patches.intern_vl),
-    "IsaacForConditionalGeneration": _QWEN3,
+    "IsaacForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=projected_patches.isaac),
     "KananaVForConditionalGeneration": _LLAMA,
     "KeyeForConditionalGeneration": _QWEN3,
     "KeyeVL1_5ForConditionalGeneration": _QWEN3,
@@ -217,7 +227,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM"),
     "MoonshotKimiaForCausalLM": _QWEN2,
     "MossAudioModel": Wrapper("Qwen3ForCausalLM", ("language_config",), model_type="qwen3"),
-    "MossTranscribeDiarizeForConditionalGeneration": _QWEN3,
+    "MossTranscribeDiarizeForConditionalGeneration": Wrapper(
+        "Qwen3ForCausalLM", towers=audio.moss_transcribe
+    ),
     "MuseGlimmerForConditionalGeneration": Wrapper(
         "MuseGlimmerForCausalLM",
         model_type="muse_glimmer_text",
@@ -259,15 +271,17 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM", supports_pipeline=False),
     "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
     "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
-    "QianfanOCRForConditionalGeneration": _AS_DECLARED,
+    "QianfanOCRForConditionalGeneration": _INTERN_VL_CHAT,
     "Qwen2AudioForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", model_type="qwen2", towers=audio.qwen2_audio
     ),
     "Qwen2_5OmniForConditionalGeneration": _QWEN2_OMNI,
     "Qwen2_5OmniModel": _QWEN2_OMNI,
-    "Qwen3ASRForConditionalGeneration": _QWEN3_THINKER,
-    "Qwen3ASRRealtimeGeneration": _QWEN3_THINKER,
-    "Qwen3OmniMoeForConditionalGeneration": Wrapper("Qwen3MoeForCausalLM", _THINKER),
+    "Qwen3ASRForConditionalGeneration": _QWEN3_ASR,
+    "Qwen3ASRRealtimeGeneration": _QWEN3_ASR,
+    "Qwen3OmniMoeForConditionalGeneration": Wrapper(
+        "Qwen3MoeForCausalLM", _THINKER, towers=merged_patches.qwen3_omni
+    ),
     "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
     "RForConditionalGeneration": _AS_DECLARED,
     "SkyworkR1VChatModel": _AS_DECLARED,
@@ -292,7 +306,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "TarsierForConditionalGeneration": Wrapper(model_type="llama"),
     "UltravoxModel": Wrapper(model_type="llama"),
-    "UnlimitedOCRForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
+    "UnlimitedOCRForCausalLM": Wrapper(
+        sections=("language_config",), model_type="deepseek_v2", towers=deepencoder.deepseek_ocr
+    ),
     "VibeVoiceAsrForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
     "VoxtralForConditionalGeneration": Wrapper(model_type="llama"),
 }

@@ -46,6 +46,8 @@ class CheckpointRules:
     """
     modelopt_algorithms: tuple[str, ...]
     """Values of ModelOpt's quant_algo that the release knows, in its own order."""
+    modelopt_file_algorithms: frozenset[str]
+    """The same of a checkpoint whose quantization ModelOpt's own file, hf_quant_config.json, says alone."""
     quantization_min_capability: Mapping[str, str]
     """Least compute capability (x10) of each checkpoint format."""
     activation_types: tuple[ActivationTypes, ...]

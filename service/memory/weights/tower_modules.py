@@ -62,6 +62,8 @@ def tower_modules(
 
 
 def _projection(projection: Projection, prefix: str, shards: Shards, *, quantizable: bool) -> Linear:
+    if projection.heads > 1 and projection.heads % shards.tensor_parallel_size:
+        shards = Shards()
     inputs, outputs = projection.inputs, projection.outputs
     if projection.split is Split.COLUMN:
         outputs = tuple(map(shards.share, outputs))
