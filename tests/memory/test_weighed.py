@@ -9,7 +9,8 @@ reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 exp
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
 (seed 20261401), and encoders: by the defaults of their config classes (`towers`), of configs whose code was
 replaced by a class without rules (`custom`), and of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR (`omni`). Most
-models with more than eight layers were cut to eight, but for the last five kinds. Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
+models with more than eight layers were cut to eight, but for the last five kinds. Rows with
+`"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
 name the quantized layers.
 """
 
