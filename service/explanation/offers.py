@@ -33,6 +33,7 @@ _PARSER: Final = re.compile(
 MOST_ALIKE: Final = 5
 """Flags that are named beside an unknown one."""
 _UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--[a-z][\w-]{1,60})", re.ASCII)
+_ONE_DASH: Final = re.compile(r"unrecognized arguments: -([a-z][\w-]{2,60})", re.ASCII)
 _ALLOCATION: Final = re.compile(
     r"Tried to allocate (\d{1,6}(?:\.\d{1,3})?) GiB\. GPU \d{1,3} has a total capacity of "
     r"(\d{1,6}(?:\.\d{1,3})?) GiB"
@@ -107,6 +108,7 @@ def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
                 "brought none, or another device; start Ray there again with --num-gpus"
             )
         case "unknown_argument":
+            yield from _one_dash(log, message)
             yield from _spelled_alike(message)
             yield from _unknown_flag(log, message)
         case "more_requests_than_state_blocks" if (blocks := log.number("mamba_blocks")) is not None:
@@ -183,6 +185,16 @@ def _spelled_alike(message: str) -> Iterator[str]:
         for name in nearest(found["given"], filter(None, listed), count=1, cutoff=ALIKE):
             yield f"{flag} {name}: of the names that this release lists, it is spelled most like it"
         return
+
+
+def _one_dash(log: StartupLog, message: str) -> Iterator[str]:
+    """Yield the flag that was written with one dash where the release has it with two."""
+    found = _ONE_DASH.search(message)
+    if found is None:
+        return
+    table = arguments_of(Version(nearest_release(log.release or log.around.release or "")))
+    if found[1].replace("-", "_") in table.names:
+        yield f"--{found[1]}: with two dashes it is a flag of vLLM {table.release}"
 
 
 def _unknown_flag(log: StartupLog, message: str) -> Iterator[str]:

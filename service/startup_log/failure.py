@@ -34,6 +34,7 @@ from service.startup_log.which_traceback import (
     below_heading,
     first_raised,
     handled_before,
+    in_connector,
     without_contradicted,
 )
 
@@ -51,6 +52,8 @@ OF_CLIENTS: Final = frozenset({"APIStatusError", "BadRequestError", "Unprocessab
 _REFUSED: Final = "Error code: 4"
 """openai, _exceptions.py and _client.py: the beginning of the message, with the answer's status."""
 _REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
+CONNECTION_LOST: Final = frozenset({"ConnectionResetError", "BrokenPipeError"})
+"""Classes of exceptions that mostly follow from the end of another process of the engine."""
 OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
 ANY_PART: Final = "*"
@@ -94,7 +97,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     strong = [each for each in known if not each.cause.weak]
     weak = [each for each in known if each.cause.weak]
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
-    roots = [each for each in raised.values() if not (each.is_empty or is_wrapper(lines[each.at].text))]
+    roots = [each for each in raised.values() if not (each.is_empty or _only_wraps(each, lines))]
     weakly = {each.at for each in weak} | requests
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
@@ -138,6 +141,13 @@ def _end_of_chain(
     return None if said is None or said.cause.name in OF_OTHERS | ENDED | {REQUEST} else said
 
 
+def _only_wraps(each: Raised, lines: Sequence[LogLine]) -> bool:
+    """Whether an exception only follows from another one; a connection that a connector lost does not."""
+    return is_wrapper(lines[each.at].text) and not (
+        each.type in CONNECTION_LOST and in_connector(each, lines)
+    )
+
+
 def _of_weak(
     weak: Sequence[KnownWords],
     roots: Sequence[Raised],
@@ -149,7 +159,8 @@ def _of_weak(
         return decided
     # A cause without an exception of its own only says where something failed.
     typed = [each for each in weak if each.cause.type]
-    best = next((each for each in typed if each.cause.name not in OF_OTHERS), (typed or weak)[0])
+    raises = (each for each in typed if each.at in raised and each.cause.name not in OF_OTHERS)
+    best = next(raises, (typed or weak)[0])
     if lines[best.at].text.startswith(FRAME):
         best = next((each for each in weak if each.cause.name in CRASHED), best)
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)

@@ -19,7 +19,7 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 
 
 def _fits(form: CauseForm, failure: Failure, texts: Sequence[str]) -> bool:
-    if not form.is_of(failure.message):
+    if not form.is_of(f"{failure.type}: {failure.message}"):
         return False
     if form.within and not any(part in f"/{frame.path}" for frame in failure.frames for part in form.within):
         return False

@@ -37,6 +37,7 @@ _NATIVE_ERROR: Final = re.compile(
 Source: PyTorch, c10/util/Logging.cpp MessageLogger.
 """
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
+_INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == "interrupted")
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
 _ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
 """How uvicorn's log of requests writes an answer that failed."""
@@ -125,6 +126,10 @@ def _is_of_person(line: LogLine) -> bool:
     return not (line.level or line.origin or line.time or HEADER in line.text) and frame_of(line) is None
 
 
+ENDED_ENGINE: Final = "engine_died_serving"
+"""The cause that says only that the engine's process ended."""
+
+
 def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     texts = [line.text for line in lines]
     reached = _milestones(texts)
@@ -134,7 +139,17 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
         return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
     failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
     failure = failure or _logged_later(lines, reached[SERVING]) or _complained(lines)
+    if failure is not None and _only_stopped(failure, stopped):
+        line = next(line for line in lines if line.number == stopped)
+        failure = Failure("", line.text, line.number, _INTERRUPTED, {}, serving=True)
     return LoggedStart(lines, SERVING, failure, stopped, begun)
+
+
+def _only_stopped(failure: Failure, stopped: int | None) -> bool:
+    """Whether a server that was asked to stop says only that its engine ended with it."""
+    if failure.cause is None or stopped is None or failure.paraphrased:
+        return False
+    return failure.cause.name == ENDED_ENGINE and stopped < failure.line
 
 
 def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:

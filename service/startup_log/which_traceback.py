@@ -22,6 +22,10 @@ OF_DEVICES: Final = frozenset(
     }
 )
 """Causes that a device reports of whatever ran on it before, at the next call."""
+CONNECTORS: Final = ("/lmcache/", "/nixl/", "/mooncake/", "/kv_transfer/kv_connector/")
+"""Parts of the paths of libraries that move the KV cache."""
+NEAREST: Final = 4
+"""Innermost calls among which the library's own is looked for."""
 OF_BUILDS: Final = ("/setup.py", "/pip-", "/build/")
 """Parts of the paths of what runs while a package is built."""
 
@@ -68,6 +72,12 @@ def _is_in_worker(raised: Raised, lines: Sequence[LogLine]) -> bool:
 
 def _is_of_executor(frame: Frame) -> bool:
     return any(each in f"/{frame.path}" for each in EXECUTORS)
+
+
+def in_connector(raised: Raised, lines: Sequence[LogLine]) -> bool:
+    """Whether a library that moves the KV cache between engines raised an exception."""
+    frames = frames_above(raised.at, lines)[:NEAREST]
+    return any(part in f"/{frame.path}" for frame in frames for part in CONNECTORS)
 
 
 def without_contradicted(

@@ -168,3 +168,59 @@ def test_a_library_s_own_error_is_not_of_the_weights_that_are_loaded() -> None:
     )
 
     assert _said(_traceback(exception, *places)).cause == "build_does_not_match"
+
+
+SERVED = """\
+(APIServer pid=7) INFO 07-29 17:26:06 [api_utils.py:339] version 0.24.0
+(APIServer pid=7) INFO:     Application startup complete.
+{}
+(APIServer pid=7) ERROR 07-29 17:37:15 [async_llm.py:704] AsyncLLM output_handler failed.
+(APIServer pid=7) ERROR 07-29 17:37:15 [async_llm.py:704] Traceback (most recent call last):
+(APIServer pid=7) ERROR 07-29 17:37:15 [async_llm.py:704] v1.engine.exceptions.EngineDeadError: EngineCore
+"""
+STOP = "INFO 07-29 17:37:15 [core.py:1252] [shutdown] EngineCore: trigger received signal=SIGINT"
+
+
+def test_the_end_of_an_engine_that_was_asked_to_stop_follows_from_that() -> None:
+    """vLLM 0.24.0 on logs a stop in order, and an error of its own output handler below it."""
+    causes = [_said(SERVED.format(line)).cause for line in (STOP, "")]
+
+    assert causes == ["interrupted", "engine_died_serving"]
+
+
+def test_a_connector_that_lost_its_partner_is_the_root() -> None:
+    """LMCache, v1/distributed_server/naive_server.py; the dump above names torch.compile's folder."""
+    dump = "ERROR 11-14 22:12:24 [dump_input.py:69] Dumping input data for V1 LLM engine (v0.9.2) with "
+    lost = _traceback(
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        ("vllm/v1/engine/core.py", "step"),
+        ("lmcache/v1/distributed_server/naive_server.py", "issue_get"),
+    )
+
+    found = _said(f"{dump}'cache_dir': '~/.cache/vllm/torch_compile_cache/d48'\n{lost}")
+
+    assert found.cause == "kv_connector_failed"
+
+
+def test_a_flag_with_one_dash_is_named_with_two() -> None:
+    """The form of vllm-project/vllm#46325; engine/arg_utils.py has the flag since 0.17.0."""
+    found = _said("vllm 0.23.0: vllm: error: unrecognized arguments: -language-model-only")
+
+    assert any(each.startswith("--language-model-only") for each in found.offers)
+
+
+def test_pages_that_cannot_be_made_equal_are_known_by_the_call() -> None:
+    """The form of vllm-project/vllm#41560."""
+    place = ("vllm/v1/core/kv_cache_utils.py", "unify_kv_cache_spec_page_size")
+
+    assert _said(_traceback("AssertionError", place)).cause == "page_sizes_differ"
+
+
+@pytest.mark.parametrize(("title", "helps"), [("in async scheduling", True), ("in the scheduler", False)])
+def test_what_the_text_names_is_left_out_first(title: str, helps: bool) -> None:
+    """The form of vllm-project/vllm#30142; asynchronous scheduling is on by default and logged so."""
+    place = ("vllm/v1/core/sched/async_scheduler.py", "_update_request_with_output")
+    start = "INFO 12-05 07:26:46 [vllm.py:1006] Asynchronous scheduling is enabled.\n"
+    text = f"# An assertion can fail {title}\n\n{start}{_traceback('AssertionError', place)}"
+
+    assert ("First start with --no-async-scheduling" in _said(text).remedy) is helps
