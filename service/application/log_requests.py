@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from packaging.version import Version
 from pydantic import ValidationError
 
 from service.advisor.plan_request import PlanRequest
@@ -18,7 +19,7 @@ from service.application.services import PlanServices
 from service.application.similar_models import SimilarModel, similar_models
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
-from service.engines.releases import RELEASES, UnknownRelease, unavailable_flags
+from service.engines.releases import RELEASES, UnknownRelease, rules_for, unavailable_flags
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Agreement, Assumption, Explanation
 from service.explanation.log_facts import (
@@ -31,6 +32,7 @@ from service.explanation.log_facts import (
     resolved_of,
     stand_in_for,
 )
+from service.gpus.capability import ComputeCapability
 from service.hub.errors import HubError
 from service.startup_log.log import StartupLog
 
@@ -128,7 +130,7 @@ async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices
         return _unplanned("model", "the log does not name the model")
     gpu, gpu_specified, of_gpu = _gpu(log, body, services)
     serve, of_flags = _serve(log, body)
-    release, assumed = _with_flags(serve, *_release(log, body))
+    release, assumed = _with_flags(serve, _capability(gpu, services), *_release(log, body))
     if not gpu_specified or not log.server:
         serve = {**resolved_of(log), **serve}
     model, of_model = await _model(log, body, services)
@@ -219,20 +221,35 @@ def _release(log: StartupLog, body: ExplainBody) -> tuple[str, tuple[Assumption,
         return nearest, (Assumption("engine.version", nearest, why, doubt="another release"),)
 
 
+def _capability(gpu: Any, services: PlanServices) -> ComputeCapability | None:  # noqa: ANN401 - an id or a body
+    return next((each.compute_capability for each in services.gpus if each.id == gpu), None)
+
+
+def _is_built_for(capability: ComputeCapability | None, release: Version) -> bool:
+    """Whether the published builds of a release have kernels for a GPU."""
+    least = ComputeCapability.parse(rules_for(release).kernels.least_built_capability)
+    return capability is None or capability >= least
+
+
 def _with_flags(
-    serve: Mapping[str, Any], release: str, assumed: tuple[Assumption, ...]
+    serve: Mapping[str, Any],
+    capability: ComputeCapability | None,
+    release: str,
+    assumed: tuple[Assumption, ...],
 ) -> tuple[str, tuple[Assumption, ...]]:
-    """Return the release to plan: if the log does not name one, the newest with all flags of the start."""
+    """Return the release to plan: if the log names none, the newest with all flags, built for the GPU."""
     if [each.why for each in assumed] != [NOT_NAMED]:
         return release, assumed
     try:
         flags = ServeInput.model_validate(serve).flags()
     except ValidationError:
         return release, assumed
-    found = next((each for each in reversed(RELEASES) if not any(unavailable_flags(flags, each))), None)
+    flagged = [each for each in reversed(RELEASES) if not any(unavailable_flags(flags, each))]
+    found = next((each for each in flagged if _is_built_for(capability, each)), next(iter(flagged), None))
     if found is None or str(found) == release:
         return release, assumed
-    why = f"{NOT_NAMED}; this is the newest that has all its flags"
+    built = "" if found == flagged[0] else " and whose builds have kernels for this GPU"
+    why = f"{NOT_NAMED}; this is the newest that has all its flags{built}"
     return str(found), (Assumption("engine.version", str(found), why),)
 
 

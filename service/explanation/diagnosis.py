@@ -15,6 +15,7 @@ from service.explanation.planned_start import PlannedStart
 from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.advice import AdvisedStart, advice_for
+from service.startup_log.drivers import words_of
 from service.startup_log.failure import find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
@@ -23,6 +24,7 @@ from service.startup_log.origins import meaning_of, milestone_of
 from service.startup_log.phrases import FailureCause
 from service.startup_log.starts import SERVING
 
+DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"
 STAGES: Final = frozenset(stage.value for stage in Stage)
 
@@ -112,6 +114,8 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
     if failure.form is not None and failure.cause is cause:
         return failure.form.remedy
     reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
+    if cause.name == DRIVER and log.around.driver is not None:
+        return f"{words_of(log.around.driver)} {cause.remedy}".strip()
     start = AdvisedStart(log.release, {**log.resolved, **log.flags}, reached)
     first = advice_for(cause.name, failure, start)
     return f"{first} {cause.remedy_after(reached)}".strip()

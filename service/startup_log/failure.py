@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.startup_log.described_failures import of_quoting_title
+from service.startup_log.drivers import read_driver
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.failed_builds import with_first_error
 from service.startup_log.forms import with_form
@@ -51,6 +52,9 @@ OF_CLIENTS: Final = frozenset({"APIStatusError", "BadRequestError", "Unprocessab
 """Exceptions of the package openai, with which a client says what the server answered."""
 _REFUSED: Final = "Error code: 4"
 """openai, _exceptions.py and _client.py: the beginning of the message, with the answer's status."""
+_NOT_LOADED: Final = "kernel image is invalid"
+"""CUDA, cudaErrorInvalidKernelImage: of an old driver, or of a build without kernels for this GPU."""
+_DRIVER: Final = next(cause for cause in CAUSES if cause.name == "driver_too_old")
 _REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
 CONNECTION_LOST: Final = frozenset({"ConnectionResetError", "BrokenPipeError"})
 """Classes of exceptions that mostly follow from the end of another process of the engine."""
@@ -65,9 +69,17 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     found = of_hang(_root_of(lines), lines)
     if found is None or found.cause is None:
         return found
+    if (older := _of_driver(found, lines)) is not None:
+        return older
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
     found = with_first_error(found, lines)
     return with_form(with_reason(found, lines) if vague else found, lines)
+
+
+def _of_driver(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return a kernel that an older driver could not load, as the text shows, as a fault of that."""
+    driver = read_driver(lines) if _NOT_LOADED in failure.message else None
+    return replace(failure, cause=_DRIVER) if driver is not None and driver.lags else None
 
 
 def _root_of(lines: Sequence[LogLine]) -> Failure | None:

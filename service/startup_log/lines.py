@@ -190,10 +190,11 @@ def _level_without_name(text: str) -> str:
 
 
 _CITED: Final = re.compile(
-    r"^\s{0,3}(?:> ?){1,3}\s{0,8}"
+    r"^\s{0,12}(?:[>|] ?){1,3}\s{0,8}"
     r"(?=File \"|Traceback |raise |assert |[A-Z]\w{2,60}(?:Error|Exception)\b|ERROR |INFO |WARNING )"
 )
-"""Marks of a citation in Markdown before what a program wrote; a shell writes `> FILE` too."""
+"""Marks of a citation in Markdown, or of an exception in a group, before what a program wrote; a shell
+writes `> FILE` too."""
 
 
 def clean(text: str) -> str:
@@ -201,7 +202,7 @@ def clean(text: str) -> str:
 
     Terminal escapes are removed; HTML's escapes and typographic quotes become the characters themselves.
     """
-    if text.lstrip()[:1] == ">":
+    if text.lstrip()[:1] in {">", "|"}:
         text = _CITED.sub("", text)
     if "&" in text:
         text = _ESCAPED.sub(lambda found: unescape(found[0]), text)

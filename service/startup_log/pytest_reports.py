@@ -27,7 +27,7 @@ def call_of(text: str) -> tuple[str, str] | None:
 def place_below(at: int, lines: Sequence[LogLine]) -> tuple[str, str] | None:
     """Return the path and the function in which an exception was raised that pytest prints.
 
-    Of a line of its summary that is the test itself.
+    Of a line of its summary that is the test itself, whose name stands for its file where that is cut off.
     """
     if at >= len(lines):
         return None
@@ -37,7 +37,10 @@ def place_below(at: int, lines: Sequence[LogLine]) -> tuple[str, str] | None:
         return None
     below = (_PLACE.match(line.text) for line in lines[at + 1 : at + 1 + MOST_BELOW])
     place = next(filter(None, below), None)
-    return None if place is None else (place[1], _function_above(at, lines))
+    function = _function_above(at, lines)
+    if place is None:
+        return (function, function) if tests_own(function) else None
+    return place[1], function
 
 
 def _function_above(at: int, lines: Sequence[LogLine]) -> str:

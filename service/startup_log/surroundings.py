@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from service.startup_log.drivers import Driver, read_driver
 from service.startup_log.given_settings import given_settings
 from service.startup_log.lines import LogLine
 from service.startup_log.ray_resources import RayGpus, read_ray_gpus
@@ -170,6 +171,8 @@ class Surroundings:
     """GPUs that Ray counts and that the start waits for."""
     given: tuple[str, ...] = ()
     """Variables that the text sets, as ``NAME=value``, and flags that did not help, as they are written."""
+    driver: Driver | None = None
+    """Of the GPU, with the CUDA of the installed torch; ``None`` where the text does not print both."""
     works: tuple[ReportedToWork, ...] = ()
     """Sentences that say with what it works."""
 
@@ -191,6 +194,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         capability=next(_capabilities(lines), None),
         ray=read_ray_gpus(lines),
         given=given_settings(lines),
+        driver=read_driver(lines),
         works=what_works(lines),
     )
 
@@ -267,7 +271,7 @@ def _platform(lines: Sequence[LogLine]) -> str | None:
         if line.origin is not None and (file := line.origin[0].rpartition("/")[2]) in _OTHER_FILES:
             return _OTHER_FILES[file]
         if line.text.startswith('File "') and (call := _CALL_OF_OTHER.match(line.text)) is not None:
-            return _OTHER_FILES[call[1]]
+            return call[1].partition("_")[0]
         for words, platform in _OTHER_WORDS:
             if words in line.text:
                 return platform

@@ -17,7 +17,7 @@ _WORKS: Final = re.compile(
     r"(?i)\b(?:works?|worked|(?:runs?|ran|starts?|loads?|serves?) (?:fine|normally|successfully|well)|"
     r"can start|(?:goes?|go|went) away|is gone|no longer (?:happens|occurs|crashes|fails)|"
     r"(?:is|was|get|gets|got) (?:resolved|solved|fixed) (?:by|with|when|after)|"
-    r"(?:does|did)(?:n't| not) (?:happen|occur)|"
+    r"(?:does|did)(?:n't| not) (?:happen|occur|appear)|"
     r"(?:solve|solves|resolve|resolves|fix|fixes) (?:it|this|the (?:issue|problem|error)))\b"
 )
 """What says that something works."""
@@ -33,7 +33,7 @@ _NOT: Final = re.compile(
     r"sometimes|how|feature|confused)\b|n't\b|\?$|:$"
 )
 """What says that it does not, or that it is a wish, a question or a guess."""
-_HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur)\b")
+_HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,3 +261,26 @@ def test_calls_of_another_block_are_not_those_of_an_exception() -> None:
     )
 
     assert diagnosis.part == ""
+
+
+def test_an_exception_of_a_group_is_read_behind_its_bar() -> None:
+    """The form of vllm-project/vllm#4553: Python 3.11's traceback of an ExceptionGroup."""
+    diagnosis = ending(
+        "  +-+---------------- 1 ----------------",
+        '    |   File "/usr/lib/vllm/worker/neuron_model_runner.py", line 1, in _prepare_prompt',
+        "    |     assert len(block_table) == 1",
+        "    | AssertionError",
+    )
+
+    assert (diagnosis.type, diagnosis.message) == ("AssertionError", "assert len(block_table) == 1")
+
+
+def test_a_report_that_is_cut_off_is_still_that_of_a_test() -> None:
+    """The form of vllm-project/vllm#3947."""
+    lines = (
+        "    def test_outputs(files):",
+        ">           assert output[0] == expected[0]",
+        "E           AssertionError: assert '' == 'SELECT'",
+    )
+
+    assert ending(*lines).cause == "test_not_passed"
