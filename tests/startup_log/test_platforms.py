@@ -320,7 +320,7 @@ def test_nvidia_s_dynamo_is_no_compiler() -> None:
         ("ERROR 11-22 06:57:51 [a.py:548] Handshake with c00824be failed", "kv_connector_failed"),
         # vllm-project/vllm#16243, vllm-project/tpu-inference#1425 and marin-community/marin#4413
         ("# [Usage]: Failed to get global TPU topology.", "tpu_not_usable"),
-        ("# [Bug]: Mosaic failed to compile TPU kernel for gpt-oss on v6e", "compile_failed"),
+        ("# [Bug]: Mosaic failed to compile TPU kernel for gpt-oss on v6e", "tpu_kernel_failed"),
         (
             '  File "/a/tpu_inference/utils.py", line 205, in make_optimized_mesh\nAttributeError: coords',
             "build_does_not_match",
