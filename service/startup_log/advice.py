@@ -8,9 +8,12 @@ from packaging.version import InvalidVersion, Version
 
 from service.bundled_toml import read_toml
 from service.startup_log.logged_failure import Failure
+from service.startup_log.origins import OF_ENGINE
 from service.startup_log.phrases import CAUSES
 from service.startup_log.tracebacks import Frame
 
+IMPORTED: Final = "<module>"
+"""What Python calls the function in which a file is imported; the engine imports parts that no start uses."""
 KERNEL: Final = "kernel"
 """Stands for the causes below, which any kernel can have."""
 OF_KERNELS: Final = frozenset(
@@ -59,7 +62,9 @@ class Advice:
 
     def holds(self, frame: Frame) -> bool:
         """Whether a call is in this part."""
-        return frame.function not in self.not_in and any(each in f"/{frame.path}" for each in self.files)
+        if frame.function in self.not_in or (frame.function == IMPORTED and OF_ENGINE in f"/{frame.path}"):
+            return False
+        return any(each in f"/{frame.path}" for each in self.files)
 
     def remedy(self, release: Version | None) -> str:
         """Return the words for a release; those of the newest where it is not known."""

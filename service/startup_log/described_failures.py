@@ -13,8 +13,8 @@ from service.startup_log.origins import asserted_part, by_words, origin_of, owne
 from service.startup_log.paraphrases import paraphrased_shortage
 from service.startup_log.phrases import CAUSES
 from service.startup_log.refused_answers import refused_answer
-from service.startup_log.sentences import sentences
-from service.startup_log.symptoms import complains, described
+from service.startup_log.sentences import Sentence, sentences
+from service.startup_log.symptoms import complains, described, proposes, wishes
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.titles import MOST_OF_TITLE, OF_PYTHON, as_described, beside
 from service.startup_log.tracebacks import is_harmless
@@ -97,25 +97,34 @@ def of_quoting_title(lines: Sequence[LogLine]) -> Failure | None:
 def in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
     lines = [line for line in lines if not (line.text.endswith(_CONFLICTS) or is_harmless(line))]
+    said = sentences(lines)
+    if proposes(said):
+        return None
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
         line, sizes = shortage
         return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
-    failing = any(map(reports_failure, lines))
-    texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
-    for at, which in _PROSE_WORDS.pairs(texts):
-        line, cause = lines[at], _PROSE[which][0]
-        if failing or is_complaint(line, cause):
-            return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    said = sentences(lines)
+    if (named := _in_prose(lines, said)) is not None:
+        return named
     found = described(said, counts=beside(lines))
     unowned = _of_unowned(lines) if found is None or found.general else None
     if unowned is not None:
         return unowned
-    if found is None or found.cause is None:
-        answer = refused_answer(lines) if complains(said) else None
+    if (found is None or found.cause is None) and complains(said):
+        answer = refused_answer(lines)
         if answer is not None:
             return of_known(KnownWords(*answer, {}), (), {}, lines)
-    if found is None or (found.cause is None and is_wrapper(found.sentence.line.text)):
-        return None
-    return as_described(found)
+    says_nothing = found is None or (found.cause is None and is_wrapper(found.sentence.line.text))
+    return None if found is None or says_nothing else as_described(found)
+
+
+def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | None:
+    """Return a failure in people's words that stand for one cause; a title that wishes something has none."""
+    wished = said[0].line.number if wishes(said) else 0
+    failing = any(map(reports_failure, lines))
+    texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
+    for at, which in _PROSE_WORDS.pairs(texts):
+        line, cause = lines[at], _PROSE[which][0]
+        if line.number != wished and (failing or is_complaint(line, cause)):
+            return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
+    return None

@@ -23,6 +23,8 @@ _CODE: Final = re.compile(
     r"(?:\b(?:raise|except|import|class|return|from|raises|isinstance|warn)[ (]|=|[\w.]\()$", re.ASCII
 )
 """Ends of a text before a class that is part of source code."""
+_HOLES: Final = re.compile(r"\{(?:e|err|exc|error|ex)(?:![rs])?\}|\{(?:str|repr|type)\(")
+"""Places for values in the source of a message."""
 _CLOSED: Final = (
     "(",
     ":",
@@ -228,6 +230,9 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # The log was cut off inside of the prefix of its next line.
             continue
         message = _unmarked(match[3].strip()) if match[3] else _inside(match[4] or "")
+        if _HOLES.search(message):
+            # It is the source that makes the message.
+            continue
         if before.endswith("(") and message.endswith(")") and "(" not in message:
             # The exception is in brackets.
             message = message[:-1]

@@ -18,6 +18,7 @@ from service.startup_log.origins import (
     likely_origin,
 )
 from service.startup_log.phrases import CAUSES, WRAPPERS
+from service.startup_log.sentences import tells
 from service.startup_log.templates import lines_containing
 from service.startup_log.titles import FAULT, explained
 
@@ -73,7 +74,12 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     """
     at = last_frame(lines)
     texts = ["" if line.level in QUIET else line.text for line in lines]
-    wrappers = [lines[each] for each, _ in lines_containing(texts, WRAPPERS)]
+    said = list(lines_containing(texts, WRAPPERS))
+    # A person's sentence names what a program would say.
+    told = {each for each, which in said if tells(texts[each], WRAPPERS[which])}
+    wrappers = [
+        lines[each] for each, _ in said if each not in told or lines[each].level or lines[each].origin
+    ]
     # The statement that raises one has its words too.
     wrapper = next(
         (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)

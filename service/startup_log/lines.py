@@ -47,12 +47,17 @@ MAX_PREFIX: Final = 120
 _TIME: Final = re.compile(r" {1,4}(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?!\d)")
 """What follows a level; programs around the engine write the year and thousandths too."""
 _GROUP: Final = r"\([A-Za-z0-9_:.,=/@ -]{1,80}\)"
+_KIND: Final = (
+    r"(?!\[(?:Bug|RFC|Feature|Usage|Docs?|Installation|Misc|Performance|Question|Roadmap|Refactor)\])"
+)
+"""What a log puts before no line: the kind of an issue, with which its title begins."""
 _PROCESS: Final = re.compile(
     r"^\s{0,8}(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,60} [\w@.-]{1,60}(?:\[\d{1,8}\])?: "
     r")?(?:\d{10,13},)?"
     r"(?:\d{4}-\d\d-\d\d(?:T[\d:]{8}\.\d{6,9}Z | [\d:.]{8,18} \| ))?"
-    r"(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?(?:\[[A-Za-z0-9_:.-]{1,40}\]:? ){0,3}"
-    rf"(?:{_GROUP}(?: |$)){{0,3}}(?:\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
+    r"(?:[A-Za-z0-9_.-]{1,60}\s{1,8}\| {1,2})?"
+    rf"(?:{_KIND}\[[A-Za-z0-9_:.-]{{1,40}}\]:? ){{0,3}}"
+    rf"(?:{_GROUP}(?: |$)){{0,3}}(?:{_KIND}\[[A-Za-z0-9_:.-]{{1,40}}\]: )?"
 )
 """The journal's, a collector's or Docker's time, Compose's service, tags in brackets, processes in
 parentheses, a rank."""

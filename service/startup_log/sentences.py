@@ -125,11 +125,11 @@ def _with_values(lines: Sequence[LogLine]) -> set[int]:
         lines[at].number
         for at, which in _messages().pairs(texts)
         if any(True for _ in TEMPLATES[which].find(texts[at]))
-        and (lines[at].origin or lines[at].level or not _tells(texts[at], TEMPLATES[which].start))
+        and (lines[at].origin or lines[at].level or not tells(texts[at], TEMPLATES[which].start))
     }
 
 
-def _tells(text: str, message: str) -> bool:
+def tells(text: str, message: str) -> bool:
     """Whether a person's sentence goes before a message of the engine that it quotes."""
     before = text[: text.find(message)].split()
     return len(before) >= LEAST_WORDS and all(_TYPED.fullmatch(word) for word in before[-LEAST_WORDS:])

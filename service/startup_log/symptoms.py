@@ -16,6 +16,10 @@ FAMILY: Final = "@"
 FORM: Final = "~"
 HANG: Final = "worker_hangs"
 """The cause of a symptom that says only that nothing goes on."""
+PROPOSALS: Final = frozenset({"rfc", "roadmap", "proposal"})
+"""Kinds of issues that say how something is to become, and not what failed."""
+WISHES: Final = frozenset({"feature", "feature request", "enhancement"})
+"""Kinds of issues whose title names what is wished."""
 LEAST_WORDS: Final = 3
 """Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
@@ -110,12 +114,19 @@ def described(
     """
     if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
         return None
-    troubled = [each for each in found if (each.title or not titles_only) and _is_of_failure(each)]
-    wishes = any(_WISHES.search(each.words) for each in found[:2]) and not any(
+    if proposes(found):
+        return None
+    wished = wishes(found)
+    troubled = [
+        each
+        for each in found
+        if (each.title or not titles_only) and _is_of_failure(each) and not (wished and _is_wish(each))
+    ]
+    expects = any(_WISHES.search(each.words) for each in found[:2]) and not any(
         "bug" in each.tags for each in found[:1]
     )
     for general, named in ((False, False), (True, False), (False, True))[: 3 if in_names else 2]:
-        if general and wishes:
+        if general and expects:
             continue
         for sentence in troubled:
             symptom = next(
@@ -144,6 +155,21 @@ def described(
     if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
         title = None
     return None if title is None or titles_only else Described(title, None, general=True)
+
+
+def proposes(found: Sequence[Sentence]) -> bool:
+    """Whether a text says how something is to become, and not what failed."""
+    return bool(found) and not PROPOSALS.isdisjoint(found[0].tags)
+
+
+def wishes(found: Sequence[Sentence]) -> bool:
+    """Whether the title of a text names what is wished."""
+    return bool(found) and not WISHES.isdisjoint(found[0].tags)
+
+
+def _is_wish(sentence: Sentence) -> bool:
+    """Whether a sentence of a text that wishes something names no trouble: its title, and how it is to be."""
+    return sentence.title or not _vocabulary().trouble.is_in(_DENIES.sub(" ", sentence.words))
 
 
 def complains(found: Sequence[Sentence]) -> bool:

@@ -186,8 +186,14 @@ _CODE: Final = re.compile(
 )
 
 
+_LITERALS: Final = ('f"', "f'")
+"""Beginnings of a text in a program's source that has places for values."""
+
+
 def is_source(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a line is the source below a frame, whose words the program has whether it fails or not."""
+    if lines[at].text.startswith(_LITERALS):
+        return True
     return bool(at) and _CODE.match(lines[at].text) is not None and frame_of(lines[at - 1]) is not None
 
 

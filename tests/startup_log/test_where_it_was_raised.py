@@ -158,6 +158,14 @@ def test_a_traceback_that_shows_no_start_is_not_said_to_be_of_one() -> None:
             ],
             "nccl",
         ),
+        # vllm-project/vllm#188: pinned memory of the host, under WSL
+        (
+            [
+                frame("vllm/worker/cache_engine.py", "allocate_cpu_cache", "key_blocks = torch.empty("),
+                "RuntimeError: CUDA error: out of memory",
+            ],
+            "swap_space_too_large",
+        ),
         # vllm-project/vllm#7216
         (
             [
@@ -206,6 +214,18 @@ def test_what_only_a_flag_brings_is_left_out_first() -> None:
     assert (ending.by_place, "Without --num-scheduler-steps" in ending.remedy) == (True, True)
 
 
+def test_a_file_that_is_only_imported_gives_no_advice() -> None:
+    """The form of vllm-project/vllm#11683: the engine imports connectors that no start uses."""
+    error = "AttributeError: partially initialized module 'cv2' has no attribute 'dnn'"
+    path = "vllm/distributed/kv_transfer/kv_transfer_agent.py"
+    ending = explained(
+        HEADER, frame(path, "<module>"), frame("cv2/typing/__init__.py", "<module>"), error
+    ).ending
+
+    assert ending is not None
+    assert "--kv-transfer-config" not in ending.remedy
+
+
 def test_a_call_of_collect_env_that_failed_is_no_failure_of_the_engine() -> None:
     """The form of vllm-project/vllm#8881."""
     text = "$ python collect_env.py\npython: can't open file '/me/collect_env.py': [Errno 2] No such file"
@@ -213,3 +233,32 @@ def test_a_call_of_collect_env_that_failed_is_no_failure_of_the_engine() -> None
 
     assert ending is not None
     assert (ending.cause, ending.line) == ("engine_fault", 6)
+
+
+NO_FAILURES = [
+    # vllm-project/vllm#5552: what a proposal wants to be possible
+    "[RFC]: Refactor the worker\n\n- Cannot swap out the control plane, e.g., using NCCL vs CPU messages",
+    # vllm-project/vllm#14438: code that a proposal quotes
+    '[RFC]: Data for profiling\n\n  raise ValueError(\n    f"At most {limit} items in the same prompt.")',
+    # vllm-project/vllm#20362: a sentence that names what a program raises
+    "[Bug]: Engines end requests differently\n\nThe generate coroutine will raise asyncio.CancelledError.",
+]
+
+
+@pytest.mark.parametrize("text", NO_FAILURES)
+def test_proposals_and_code_are_no_failures(text: str) -> None:
+    assert explained(text).ending is None
+
+
+def test_a_wish_fails_where_it_tells_of_trouble() -> None:
+    """The forms of vllm-project/vllm#12834 and #12724."""
+    wish = "[Feature]: Make tool_choice optional when --enable-auto-tool-choice is passed"
+    trouble = "[Feature]: Support xformers\n\nIt raised an error: the GPU does not support FlashAttention."
+
+    assert explained(wish).ending is None
+    assert explained(trouble).ending is not None
+
+
+def test_an_exception_in_source_has_no_message_yet() -> None:
+    """The form of vllm-project/vllm#13671."""
+    assert explained('        return f"Error: {str(e)}"').ending is None
