@@ -224,3 +224,13 @@ def test_what_the_text_names_is_left_out_first(title: str, helps: bool) -> None:
     text = f"# An assertion can fail {title}\n\n{start}{_traceback('AssertionError', place)}"
 
     assert ("First start with --no-async-scheduling" in _said(text).remedy) is helps
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named"), [("_fused_moe_lora_expand", True), ("_fused_moe_kernel", False)]
+)
+def test_a_kernel_of_adapters_is_told_by_its_name(kernel: str, named: bool) -> None:
+    """The name in vLLM 0.21.0, lora/ops/triton_ops/fused_moe_lora_op.py; no call of a traceback is left."""
+    found = _said(f"RuntimeError: Triton Error [CUDA]: an illegal memory access was encountered ... {kernel}")
+
+    assert (found.cause, "without --enable-lora" in found.remedy) == ("illegal_memory_access", named)
