@@ -74,12 +74,8 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     """
     at = last_frame(lines)
     texts = ["" if line.level in QUIET else line.text for line in lines]
-    said = list(lines_containing(texts, WRAPPERS))
-    # A person's sentence names what a program would say.
-    told = {each for each, which in said if tells(texts[each], WRAPPERS[which])}
-    wrappers = [
-        lines[each] for each, _ in said if each not in told or lines[each].level or lines[each].origin
-    ]
+    said = dict.fromkeys(at for at, _ in lines_containing(texts, WRAPPERS))
+    wrappers = [lines[at] for at in said if not _is_told(lines[at])]
     # The statement that raises one has its words too.
     wrapper = next(
         (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)
@@ -123,3 +119,11 @@ def _of_task(failure: Failure) -> Failure:
     said = next(known_words([LogLine(1, named, None)]), None)
     cause = innermost_part(named, ()).cause if said is None else said.cause
     return replace(failure, type=named, cause=cause, follows=cause is None)
+
+
+def _is_told(line: LogLine) -> bool:
+    """Whether a person's sentence names what a program would say of the failure of another part."""
+    if line.level or line.origin:
+        return False
+    first = min((words for words in WRAPPERS if words in line.text), key=line.text.find)
+    return tells(line.text, first)
