@@ -1,20 +1,21 @@
 """Groups the objects of a long section that say the same: there may be 200,000, of a few kinds."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress, repeat
-from operator import contains, itemgetter
+from itertools import compress
+from operator import itemgetter
 from typing import Any, Final
 
 from service.architecture.config import Config
-from service.architecture.uniform_lists import marking
+from service.architecture.uniform_lists import AT_ONCE, marking
 
 MOST_KINDS: Final = 256
 """Kinds of objects that are read apart, and checkpoints have up to four. The number of a kind fits a byte."""
 
 Objects = Sequence[Mapping[str, Any]]
-Said = tuple[list[Any], dict[Any, None]]
-"""What each object says, in a form that can be compared, and the same once each."""
+Said = tuple[Any, ...]
+"""What an object says in each field, in a form that can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,79 +33,94 @@ class Kinds:
             return self.names
         return list(compress(self.names, self.numbers.translate(marking(*numbers))))
 
+    def labelled(self, together: Sequence[Sequence[int]]) -> bytes:
+        """Return for each object which of several lists has the number of its kind."""
+        lists = {number: at for at, numbers in enumerate(together) for number in numbers}
+        return self.numbers.translate(bytes(lists.get(number, 0) for number in range(MOST_KINDS)))
 
-def alike(
-    section: Config, fields: tuple[str, ...], keys: Sequence[str] | None = None
-) -> Iterator[tuple[list[str], Config]]:
-    """Yield the names of objects whose ``fields`` are equal, and one of the objects; of some ``keys`` alone.
+
+def alike(section: Config, fields: tuple[str, ...]) -> Iterator[tuple[list[str], Config]]:
+    """Yield the names of objects whose ``fields`` are equal, and one of the objects.
 
     The kinds come in the order in which they appear first.
 
     Raises:
         LookupError: there are too many kinds.
     """
-    kinds = kinds_of(section, fields, keys)
+    kinds = kinds_of(section, fields)
     for number, example in enumerate(kinds.examples):
         yield kinds.of(number), example
 
 
-def kinds_of(section: Config, fields: tuple[str, ...], keys: Sequence[str] | None = None) -> Kinds:
-    """Return the objects of a section, or of some ``keys`` of it, by what they say in ``fields``.
+def kinds_of(section: Config, fields: tuple[str, ...], marks: bytes | None = None) -> Kinds:
+    """Return the objects of a section, or of those of its fields that are marked, by what ``fields`` say.
 
     Raises:
         LookupError: there are too many kinds.
     """
     inside = section.fields
-    names = list(inside if keys is None else keys)
-    objects = list(inside.values() if keys is None else map(inside.__getitem__, names))
+    names = list(inside if marks is None else compress(inside, marks))
+    objects = list(inside.values() if marks is None else compress(inside.values(), marks))
     if not frozenset(map(type, objects)) <= {dict}:
         names = [name for name in names if isinstance(inside[name], Mapping)]
         objects = [inside[name] for name in names]
-    if not names:
-        return Kinds([], b"", ())
-    said, kinds = _said(objects, fields)
-    if not said:
-        return Kinds(names, bytes(len(names)), (_view(section, names[0]),))
-    if len(kinds) > MOST_KINDS:
-        raise LookupError(f"{len(kinds)} kinds of objects")
-    numbers = _numbers(said, dict(zip(kinds, range(MOST_KINDS), strict=False)))
-    firsts = map(numbers.index, range(len(kinds)))
+    found: dict[Said, int] = {}
+    # So few objects stay in the cache of a processor while one field after another is read.
+    parts = (objects[begin : begin + AT_ONCE] for begin in range(0, len(objects), AT_ONCE))
+    numbers = b"".join(_numbers(part, fields, found) for part in parts)
+    firsts = map(numbers.index, range(len(found)))
     return Kinds(names, numbers, tuple(_view(section, names[first]) for first in firsts))
-
-
-def _numbers(said: list[Any], by_kind: Mapping[Any, int]) -> bytes:
-    try:
-        small = bytes(said)
-    except (TypeError, ValueError):
-        return bytes(map(by_kind.__getitem__, said))
-    return small.translate(bytes(by_kind.get(each, 0) for each in range(256)))  # faster by a half
 
 
 def _view(section: Config, name: str) -> Config:
     return Config(section.fields[name], section.at(name), plain=section.plain)
 
 
-def _said(objects: Objects, fields: tuple[str, ...]) -> Said:
-    """Return what each object says in the fields."""
-    present = [field for field in fields if field in objects[0]]
-    if len(present) < len(objects[0]) or set(map(len, objects)) != {len(present)}:
-        present = [field for field in fields if any(map(contains, objects, repeat(field)))]
-    varied = [said for said in (_column(objects, field) for field in present) if len(said[1]) > 1]
+def _numbers(objects: Objects, fields: tuple[str, ...], found: dict[Said, int]) -> bytes:
+    """Return the number of each object's kind; a kind that is not among the ``found`` is added to them."""
+    columns = _columns(objects, fields)
+    said = [_comparable(column[0]) for column in columns]
+    varied = [at for at, column in enumerate(columns) if column.count(column[0]) != len(column)]
+    if not varied:
+        return bytes((_number(tuple(said), found),)) * len(objects)
+    each: list[Any] = _hashable(columns[varied[0]])
     if len(varied) > 1:
-        together = list(zip(*(column for column, _ in varied), strict=True))
-        return together, dict.fromkeys(together)
-    return varied[0] if varied else ([], {})
+        each = list(zip(*(_hashable(columns[at]) for at in varied), strict=True))
+    by_kind: dict[Any, int] = {}
+    for kind in dict.fromkeys(each):
+        for at, value in zip(varied, kind if len(varied) > 1 else (kind,), strict=True):
+            said[at] = value
+        by_kind[kind] = _number(tuple(said), found)
+    return bytes(map(by_kind.__getitem__, each))
 
 
-def _column(objects: Objects, field: str) -> Said:
+def _number(said: Said, found: dict[Said, int]) -> int:
+    number = found.setdefault(said, len(found))
+    if number == MOST_KINDS:
+        raise LookupError("too many kinds of objects")
+    return number
+
+
+def _columns(objects: Objects, fields: tuple[str, ...]) -> list[list[Any]]:
+    """Return what the objects say in each field; a field that none of them has says nothing once."""
+    present = [field for field in fields if field in objects[0]]
     try:
-        column = list(map(itemgetter(field), objects))
+        columns = {field: list(map(itemgetter(field), objects)) for field in present}
     except KeyError:
-        column = [each.get(field) for each in objects]
-    if column.count(column[0]) == len(column):
-        return column, {None: None}
-    try:
-        return column, dict.fromkeys(column)
-    except TypeError:
-        column = list(map(repr, column))
-        return column, dict.fromkeys(column)
+        return [[each.get(field) for each in objects] for field in fields]
+    if len(present) < len(objects[0]) or set(map(len, objects)) != {len(present)}:
+        missing = (field for field in fields if field not in columns)
+        columns |= {field: [each.get(field) for each in objects] for field in missing}
+    return [columns.get(field, [None]) for field in fields]
+
+
+def _hashable(column: list[Any]) -> list[Any]:
+    with suppress(TypeError):
+        dict.fromkeys(column)
+        return column
+    return list(map(_comparable, column))
+
+
+def _comparable(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return a value of JSON, or what stands for a list or an object."""
+    return (repr(value),) if isinstance(value, list | Mapping) else value

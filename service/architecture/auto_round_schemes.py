@@ -1,19 +1,17 @@
 """Schemes of AutoRound (Intel Neural Compressor) checkpoints."""
 
 from collections.abc import Iterator, Sequence
-from itertools import compress, repeat
-from operator import contains
+from itertools import repeat
 from typing import Final
 
-from service.architecture.alike import kinds_of
+from service.architecture.alike import Kinds, kinds_of
 from service.architecture.config import Config
 from service.architecture.uniform_lists import (
     MOST_EXPRESSIONS,
     OPERATORS,
-    OTHERS,
     Alike,
     EntryForm,
-    literal_parts,
+    labelled_literals,
 )
 from service.architecture.weight_schemes import (
     LONG,
@@ -77,42 +75,39 @@ def _exceptions(section: Config) -> Iterator[SchemeGroup]:
         schemes.setdefault(_scheme(section, part), []).append(number)
     if len(schemes) > MAX_GROUPS:
         raise LookupError("too many groups")
-    keys = {scheme: _read_keys(kinds.of(*numbers)) for scheme, numbers in schemes.items()}
-    for scheme, (names, _) in keys.items():
+    keys = list(zip(schemes, _read_keys(kinds, list(schemes.values())), strict=True))
+    for scheme, (names, _) in keys:
         yield from (SchemeGroup(scheme, targets) for targets in names)
-    for scheme, (_, expressions) in keys.items():
+    for scheme, (_, expressions) in keys:
         yield from (SchemeGroup(scheme, targets) for targets in expressions)
 
 
-def _read_keys(keys: Sequence[str]) -> tuple[list[Names], list[Names]]:
-    """Return the keys that are names, which the engine looks for first, and those that are expressions.
+def _read_keys(kinds: Kinds, together: Sequence[Sequence[int]]) -> Iterator[tuple[list[Names], list[Names]]]:
+    """Yield of kinds that are read together those keys that are names, and those that are expressions.
 
-    Expressions are searched for anywhere in a module's name.
+    The engine looks for names first. Expressions are searched for anywhere in a module's name.
     """
-    if len(keys) > LONG:
-        parts, others = list[Alike](), list[str]()
-        for few in _by_star(keys):
-            literals, rest = literal_parts(few, searched=True)
-            parts += literals
-            others += rest
-        names = [Names.of(part, form) for part, form in parts if form.whole]
-        expressions = [Names.of(part, form) for part, form in parts if not form.whole]
-    else:
-        plain = [key for key in keys if SPECIAL.isdisjoint(key)]
-        names, expressions = [Names.of(plain)] if plain else [], []
-        others = [key for key in keys if not SPECIAL.isdisjoint(key)]
-    if others:
-        read = map(str.removeprefix, others[:MOST_EXPRESSIONS], repeat(".*"))
-        expressions.append(Names.of(map("re:.*".__add__, read)))
-    return names, expressions
+    labels = kinds.labelled(together)
+    long = len(labels) > LONG
+    read = labelled_literals(kinds.names, labels=labels, searched=True) if long else ()
+    for label, numbers in enumerate(together):
+        yield _named(*read[label]) if labels.count(label) > LONG else _read_few(kinds.of(*numbers))
 
 
-def _by_star(keys: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the keys without a star, most of which are names, and those with one: each have few shapes."""
-    marks = bytes(map(contains, keys, repeat("*")))
-    for each in (marks.translate(OTHERS), marks):
-        if 1 in each:
-            yield list(compress(keys, each))
+def _named(parts: Sequence[Alike], others: Sequence[str]) -> tuple[list[Names], list[Names]]:
+    names = [Names.of(part, form) for part, form in parts if form.whole]
+    expressions = [Names.of(part, form) for part, form in parts if not form.whole]
+    return names, expressions + _searched(others)
+
+
+def _read_few(keys: Sequence[str]) -> tuple[list[Names], list[Names]]:
+    names = Names.of(key for key in keys if SPECIAL.isdisjoint(key))
+    return [names] if names else [], _searched([key for key in keys if not SPECIAL.isdisjoint(key)])
+
+
+def _searched(expressions: Sequence[str]) -> list[Names]:
+    read = map(str.removeprefix, expressions[:MOST_EXPRESSIONS], repeat(".*"))
+    return [Names.of(map("re:.*".__add__, read))] if expressions else []
 
 
 def _beginnings(blocks: tuple[str, ...]) -> Names:

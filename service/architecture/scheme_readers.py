@@ -1,13 +1,13 @@
 """Reads from a ``quantization_config`` which modules are stored how."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, compress, repeat
 from operator import contains
 from typing import Final
 
-from service.architecture.alike import alike
+from service.architecture.alike import alike, kinds_of
 from service.architecture.auto_round_schemes import names_output, read_auto_round
 from service.architecture.compressed_schemes import read_compressed_tensors
 from service.architecture.config import Config
@@ -15,8 +15,9 @@ from service.architecture.quark_schemes import read_quark
 from service.architecture.uniform_lists import (
     MOST_EXPRESSIONS,
     OTHERS,
-    Alike,
-    literal_parts,
+    Literals,
+    labelled_literals,
+    marks_of,
     texts_of,
 )
 from service.architecture.weight_schemes import (
@@ -50,6 +51,8 @@ def read_scheme_groups(section: Config, method: str) -> tuple[SchemeGroup, ...]:
 TAKEN: Final = "+:"
 EXCEPT: Final = "-:"
 """Begins a pattern of GPTQ's ``dynamic`` whose modules stay unquantized."""
+OVERRIDDEN: Final = ("bits", "desc_act", "group_size", "sym")
+"""What an entry of ``dynamic`` may say."""
 EXPERTS: Final = ".experts."
 _OF_ONE_PARENT: Final = re.compile(r"^(.*?)\.experts\..*+(?:\n\1\.experts\..*+)*+", re.MULTILINE)
 """Names that follow each other, of parts of the same experts."""
@@ -122,44 +125,43 @@ def _many_overrides(dynamic: Config, section: Config) -> Iterator[SchemeGroup]:
         LookupError: there are too many schemes, or expressions of several.
     """
     names = list(dynamic.fields)
-    excluded = bytes(map(str.startswith, names, repeat(EXCEPT)))
-    found: dict[WeightScheme | None, list[str]] = {}
+    excluded = marks_of(names, EXCEPT)
+    found: dict[WeightScheme | None, Literals] = {}
     if 1 in excluded:
-        found[None] = list(compress(names, excluded))
-        names = list(compress(names, excluded.translate(OTHERS)))
-        if names:
-            _check_named(found[None], EXCEPT)
-            _check_named(names, TAKEN)
-    for group, part in alike(dynamic, ("bits", "desc_act", "group_size", "sym"), names):
-        stored = _gptq_scheme(part, section)
-        found[stored] = found[stored] + group if stored in found else group
-    if len(found) > MAX_GROUPS:
+        (found[None],) = labelled_literals(list(compress(names, excluded)), EXCEPT)
+        if 0 in excluded:
+            _check_named(found.values())
+    kinds = kinds_of(dynamic, OVERRIDDEN, excluded.translate(OTHERS) if 1 in excluded else None)
+    schemes: dict[WeightScheme | None, list[int]] = {}
+    for number, part in enumerate(kinds.examples):
+        schemes.setdefault(_gptq_scheme(part, section), []).append(number)
+    if len(found) + len(schemes) > MAX_GROUPS:
         raise LookupError("too many schemes")
-    for scheme, group in found.items():
-        sign = EXCEPT if scheme is None else TAKEN
-        literals, others = _literals(group, sign) if len(found) == 1 else (_check_named(group, sign), [])
+    if schemes:
+        found |= zip(schemes, _taken(kinds.names, kinds.labelled(list(schemes.values()))), strict=True)
+    if len(found) > 1:
+        _check_named(found.values())
+    for scheme, (literals, others) in found.items():
         yield from (SchemeGroup(scheme, Names.of(part, form)) for part, form in literals)
         if others:
             yield SchemeGroup(scheme, _expressions(_unsigned(others[:MOST_EXPRESSIONS])))
 
 
-def _check_named(patterns: list[str], sign: str) -> list[Alike]:
-    """Return the patterns by their form, all of which match the names that begin with them and no others.
+def _taken(names: list[str], labels: bytes) -> Sequence[Literals]:
+    """Return the patterns of each label; ``+:`` may be left out."""
+    if 0 in marks_of(names, TAKEN):
+        return labelled_literals(_unsigned(names), labels=labels)
+    return labelled_literals(names, TAKEN, labels=labels)
+
+
+def _check_named(found: Iterable[Literals]) -> None:
+    """Check that all patterns match the names that begin with them and no others.
 
     Raises:
         LookupError: some are expressions.
     """
-    literals, others = _literals(patterns, sign)
-    if others or any(form.anywhere for _, form in literals):
+    if any(others or any(form.anywhere for _, form in literals) for literals, others in found):
         raise LookupError("expressions of several schemes")
-    return literals
-
-
-def _literals(patterns: list[str], sign: str) -> tuple[list[Alike], list[str]]:
-    """Return the patterns without operators by their form, and the others; ``+:`` may be left out."""
-    if all(map(str.startswith, patterns, repeat(sign))):
-        return literal_parts(patterns, sign)
-    return literal_parts(_unsigned(patterns))
 
 
 def _unsigned(names: list[str]) -> list[str]:

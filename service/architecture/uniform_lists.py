@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import compress, count
+from itertools import compress, count, repeat
+from operator import contains
 from typing import Final, Self, TypeVar
 
 ANYTHING: Final = ".*"
@@ -53,6 +54,8 @@ class EntryForm:
 Key = TypeVar("Key")
 Alike = tuple[Sequence[str], EntryForm]
 """Entries of a list that are written alike, and how."""
+Literals = tuple[list[Alike], list[str]]
+"""Expressions without operators by their form, and other entries."""
 OTHERS: Final = b"\1" + bytes(255)
 """Translates 0 to 1 and all other bytes to 0: what a mark for each entry leaves out."""
 _SIGNS: Final = b"\n.:\\" + OPERATORS.encode()
@@ -77,6 +80,19 @@ def texts_of(entries: Sequence[str]) -> Iterator[str]:
         yield "\n" + "\n".join(entries[begin : begin + AT_ONCE])
 
 
+def marks_of(entries: Sequence[str], sign: str) -> bytes:
+    """Return a mark for each entry that begins with a sign."""
+    marks = bytearray()
+    for text in texts_of(entries):
+        few = min(AT_ONCE, len(entries) - len(marks))
+        found = text.count(f"\n{sign}") if text.count("\n") == few else None
+        if found in (0, few):
+            marks += bytes((found == few,)) * few
+        else:
+            marks += bytes(map(str.startswith, entries[len(marks) : len(marks) + few], repeat(sign)))
+    return bytes(marks)
+
+
 def _signs(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(None, _PLAIN)
 
@@ -86,12 +102,14 @@ class Shapes:
     """The entries of a list, each with the number of its shape, and one entry of each shape."""
 
     entries: Sequence[str]
+    labels: bytes
+    """What the caller tells the entries apart by; empty where it does not."""
     numbers: bytes
     examples: Mapping[int, str | None]
     """``None``: the shapes of these entries are not distinguished."""
 
     @classmethod
-    def of(cls, entries: Sequence[str]) -> Self:
+    def of(cls, entries: Sequence[str], labels: bytes = b"") -> Self:
         """Return the shapes of entries, unless there are too many, or an entry has a line break."""
         found: defaultdict[bytes, int] = defaultdict(count().__next__)
         numbers = bytearray()
@@ -105,8 +123,9 @@ class Shapes:
                 else:
                     numbers += bytes(map(found.__getitem__, signs[1:].split(b"\n")))
         if len(numbers) != len(entries):
-            return cls(entries, bytes(len(entries)), {0: None})
-        return cls(entries, bytes(numbers), {each: entries[numbers.index(each)] for each in found.values()})
+            return cls(entries, labels, bytes(len(entries)), {0: None})
+        examples = {each: entries[numbers.index(each)] for each in found.values()}
+        return cls(entries, labels, bytes(numbers), examples)
 
     def groups(self, key_of: Callable[[str], Key]) -> Iterator[tuple[Key | None, Self]]:
         """Yield the entries whose examples have the same key, ``None`` where shapes are not distinguished."""
@@ -116,11 +135,19 @@ class Shapes:
         for key, each in numbers.items():
             yield key, self if len(numbers) == 1 else self._only(each)
 
+    def by_label(self) -> Iterator[tuple[int, Sequence[str]]]:
+        """Yield the entries of each label."""
+        labels = set(self.labels) or {0}
+        for label in labels:
+            marks = self.labels.translate(marking(label))
+            yield label, self.entries if len(labels) == 1 else list(compress(self.entries, marks))
+
     def _only(self, numbers: Sequence[int]) -> Self:
         marks = self.numbers.translate(marking(*numbers))
         return replace(
             self,
             entries=list(compress(self.entries, marks)),
+            labels=bytes(compress(self.labels, marks)),
             numbers=self.numbers.translate(None, bytes(set(range(MOST_SHAPES)).difference(numbers))),
             examples={number: self.examples[number] for number in numbers},
         )
@@ -171,25 +198,46 @@ def _plain_form(entry: str) -> EntryForm | None:
     return EntryForm(after="*") if stars == 1 else EntryForm("*", "*", anywhere=True)
 
 
-def literal_parts(
-    entries: Sequence[str], sign: str = "", *, searched: bool = False
-) -> tuple[list[Alike], list[str]]:
+def literal_parts(entries: Sequence[str], sign: str = "") -> Literals:
     """Return the expressions without operators by their form, each after a sign, and the other entries.
 
     They match names that begin with them, or have them anywhere after ``.*``. A dot is taken for a dot.
+    """
+    return labelled_literals(entries, sign)[0]
+
+
+def labelled_literals(
+    entries: Sequence[str], sign: str = "", *, labels: bytes = b"", searched: bool = False
+) -> Sequence[Literals]:
+    """Return the same of the entries of each label, which are numbered from 0.
+
     Where they are ``searched``, an entry without backslashes too is a whole name, and others are anywhere.
     """
-    parts: list[Alike] = []
-    others: list[str] = []
-    for form, part in Shapes.of(entries).groups(lambda entry: _literal_form(entry, sign, searched=searched)):
-        written = part.written(form) if form not in (None, WHOLE_NAMES) else form
-        if written is not None:
-            parts.append((part.entries, written))
-            continue
-        literals, rest = _read_each(part.entries, sign, searched=searched)
-        parts += literals
-        others += rest
-    return parts, others
+    found: list[Literals] = [([], []) for _ in range(1 + max(labels, default=0))]
+    for shapes in _distinguished(entries, labels):
+        for form, part in shapes.groups(lambda entry: _literal_form(entry, sign, searched=searched)):
+            written = part.written(form) if form not in (None, WHOLE_NAMES) else form
+            for label, few in part.by_label():
+                parts, others = found[label]
+                if written is not None:
+                    parts.append((few, written))
+                    continue
+                literals, rest = _read_each(few, sign, searched=searched)
+                parts += literals
+                others += rest
+    return found
+
+
+def _distinguished(entries: Sequence[str], labels: bytes) -> Iterator[Shapes]:
+    """Yield the entries by shape; those with a star apart, where all have too many shapes."""
+    shapes = Shapes.of(entries, labels)
+    if None not in shapes.examples.values():
+        yield shapes
+        return
+    marks = bytes(map(contains, entries, repeat("*")))
+    for each in (marks.translate(OTHERS), marks):
+        if 1 in each:
+            yield Shapes.of(list(compress(entries, each)), bytes(compress(labels, each)))
 
 
 def _literal_form(entry: str, sign: str, *, searched: bool) -> EntryForm | None:
