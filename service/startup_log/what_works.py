@@ -23,7 +23,7 @@ _WORKS: Final = re.compile(
 """What says that something works."""
 _GIVEN: Final = re.compile(
     r"(?i)\b(?:when|if|with|without|after|by|using|setting|downgrad\w{1,4}|revert\w{0,4}|remov\w{1,4}|disabl\w{1,4}|"
-    r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but)\b|`"
+    r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but|on v?\d|configurations?)\b|`"
 )
 """What names that with which it works, or the case in which it does."""
 _NOT: Final = re.compile(

@@ -9,6 +9,9 @@ from service.startup_log.log import read_log
 HEADER = "Traceback (most recent call last):"
 
 
+ONLY_ARM = "hint: but `vllm` only has wheels for the following platform: `manylinux_2_28_aarch64`"
+
+
 def frame(path: str, function: str) -> str:
     return f'  File "/usr/lib/python3/site-packages/{path}", line 1, in {function}\n    x()'
 
@@ -116,6 +119,43 @@ def test_an_old_driver_in_the_text_explains_a_kernel_that_is_not_loaded(
             ("ds.map_batches(Predictor, concurrency=2)", "RuntimeError: No CUDA GPUs are available"),
             "no_gpu_visible",
             "num_gpus=1",
+        ),
+        # vllm-project/vllm#50660, #49922, #48848, #49683, #42338 and #20743, NixOS/nixpkgs#406675
+        (
+            ("RuntimeError: /a/flashmla-src/a.cuh:6: Assertion `res == CUresult::CUDA_SUCCESS` failed",),
+            "cuda_call_refused",
+            "0.25.0",
+        ),
+        (
+            ("RuntimeError: a and b must have same reduction dim, but got [s47, 3840] X [5632, 1024].",),
+            "tensors_do_not_fit",
+            "newer release",
+        ),
+        (
+            ("error: Distribution `vllm==0.23.1rc1` can't be installed because it doesn't have a", ONLY_ARM),
+            "install_failed",
+            "drop the extra index",
+        ),
+        (
+            ("ImportError: libcudart.so.13: cannot open shared object file: No such file or directory",),
+            "build_does_not_match",
+            "CUDA 13 since 0.20",
+        ),
+        (
+            ("ptxas /tmp/a.ptx, line 6; error   : PTX .version 8.4 does not support .target sm_120a",),
+            "cuda_compiler_too_old",
+            "TRITON_PTXAS_PATH",
+        ),
+        (
+            ("RuntimeError: The device doesn't support querying the available free memory.",),
+            "xpu_fault",
+            "ZES_ENABLE_SYSMAN=1",
+        ),
+        # Triton on Volta, of which its own assertion speaks
+        (
+            ("python: ConvertLayoutOpToLLVM.cpp: mma -> mma layout conversion is only supported on Ampere",),
+            "triton_attention_on_volta",
+            "--no-enable-prefix-caching",
         ),
         # vllm-project/vllm#5465: cuDNN's v8 interface in torch
         (
