@@ -120,7 +120,7 @@ def test_an_old_driver_in_the_text_explains_a_kernel_that_is_not_loaded(
             "no_gpu_visible",
             "num_gpus=1",
         ),
-        # vllm-project/vllm#50660, #49922, #48848, #49683, #42338 and #20743, NixOS/nixpkgs#406675
+        # vllm-project/vllm#50660, #49922, #48848, #49683 and #20743, NixOS/nixpkgs#406675
         (
             ("RuntimeError: /a/flashmla-src/a.cuh:6: Assertion `res == CUresult::CUDA_SUCCESS` failed",),
             "cuda_call_refused",
@@ -135,11 +135,6 @@ def test_an_old_driver_in_the_text_explains_a_kernel_that_is_not_loaded(
             ("error: Distribution `vllm==0.23.1rc1` can't be installed because it doesn't have a", ONLY_ARM),
             "install_failed",
             "drop the extra index",
-        ),
-        (
-            ("ImportError: libcudart.so.13: cannot open shared object file: No such file or directory",),
-            "build_does_not_match",
-            "CUDA 13 since 0.20",
         ),
         (
             ("ptxas /tmp/a.ptx, line 6; error   : PTX .version 8.4 does not support .target sm_120a",),
