@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Final
 
 from service.startup_log.engine_errors import EngineError, errors_of_check
+from service.startup_log.exceptions import QUIET
 from service.startup_log.known_words import known_words
 from service.startup_log.lines import LogLine
 from service.startup_log.origins import FailureOrigin, cut_part, origin_of, passed_part, step_of
@@ -30,9 +31,14 @@ MOST_ENDS: Final = 8
 
 
 def last_frame(lines: Sequence[LogLine]) -> int | None:
-    """Return the position of the engine's last frame, of no ignored exception; ``None`` without any."""
+    """Return the position of the engine's last frame, of no ignored exception; ``None`` without any.
+
+    A warning that shows the calls of an exception has handled it.
+    """
     ignored = ignored_calls(lines)
-    places = (at for at in range(len(lines) - 1, -1, -1) if at not in ignored)
+    places = (
+        at for at in range(len(lines) - 1, -1, -1) if at not in ignored and lines[at].level not in QUIET
+    )
     return next((at for at in places if frame_of_engine(at, lines)), None)
 
 

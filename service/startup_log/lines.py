@@ -38,6 +38,12 @@ _HEADINGS: Final = ("# ", "## ", "### ", "#### ")
 """Beginnings of a person's headings in Markdown; a level in one of them is not that of a log line."""
 _WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: |\[W[0-9 ][^\]]{0,60}\.cpp:[0-9]{1,6}\]")
 """A warning of Python or of torch, which has no level: ``[W socket.cpp:601]``."""
+_TORCH_WARNS: Final = re.compile(
+    r"(?:\[rank\d{1,5}\]:)?W\d{4} \d\d:\d\d:\d\d\.\d{1,6} \d{1,8} [^\]\s]{1,300}\.py:\d{1,6}\] ?"
+    r"(?:\[[\d/_]{1,20}\] ?)?"
+)
+"""What torch's own logger writes before each line of a warning, those of a traceback too: its
+_logging/_internal.py, TorchLogsFormatter."""
 _HEADS_WARNING: Final = re.compile(r"\.py:\d{1,6}: [A-Za-z]{0,40}Warning: .{1,400}:$")
 """A warning of Python whose message goes on below: the import that failed, the package that is absent."""
 _OF_WARNING: Final = re.compile(r"(?!Traceback )[^\W_A-Z]")
@@ -183,7 +189,10 @@ def _line(number: int, text: str) -> LogLine:
     timed = None if level is None else _TIME.match(text, level.end())
     time = "" if timed is None else timed[1]
     if origin is None:
-        return LogLine(number, _PROCESS.sub("", text).strip(), None, named, time)
+        text = _PROCESS.sub("", text).strip()
+        if (torch_s := _TORCH_WARNS.match(text)) is not None:
+            return LogLine(number, text[torch_s.end() :], None, "WARNING", time)
+        return LogLine(number, text, None, named, time)
     return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])), named, time)
 
 

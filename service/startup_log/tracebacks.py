@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Final
 
+from service.startup_log.exceptions import QUIET
 from service.startup_log.known_classes import file_of_call
 from service.startup_log.lines import LogLine
 from service.startup_log.pytest_reports import call_of, place_below
@@ -136,6 +137,8 @@ def ignored_calls(lines: Sequence[LogLine]) -> set[int]:
     for heading in _ignored_headings(lines):
         headers = 0
         for at in range(heading, min(len(lines), heading + MOST_IGNORED)):
+            if at > heading and lines[at].level in QUIET:
+                continue
             headers += HEADER in lines[at].text
             if headers > 1 or (at > heading and lines[at].level):
                 break

@@ -234,3 +234,22 @@ def test_a_kernel_of_adapters_is_told_by_its_name(kernel: str, named: bool) -> N
     found = _said(f"RuntimeError: Triton Error [CUDA]: an illegal memory access was encountered ... {kernel}")
 
     assert (found.cause, "without --enable-lora" in found.remedy) == ("illegal_memory_access", named)
+
+
+def _of_torch(level: str, lines: str) -> str:
+    place = "/x/site-packages/torch/_inductor/codecache.py:1021] [0/0] "
+    return "".join(
+        f"[rank0]:{level}0227 04:51:33.500000 20185 {place}{line}\n" for line in lines.splitlines()
+    )
+
+
+@pytest.mark.parametrize(("level", "fails"), [("W", False), ("E", True)])
+def test_a_warning_of_torch_shows_an_exception_that_was_handled(level: str, *, fails: bool) -> None:
+    """torch 2.9, _inductor/codecache.py: a graph that another rank is just writing is compiled again."""
+    handled = "fx graph cache unable to load compiled graph\n" + _traceback(
+        "_pickle.UnpicklingError: pickle data was truncated",
+        ("torch/_inductor/codecache.py", "iterate_over_candidates"),
+    )
+    log = _of_torch(level, handled) + "INFO 02-27 04:51:37 [monitor.py:34] torch.compile takes 6.44 s\n"
+
+    assert (read_log(log).failure is not None) == fails
