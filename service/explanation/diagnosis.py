@@ -111,14 +111,15 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
         return ""
     if own := cause.platforms.get(log.around.platform or ""):
         return own["remedy"]
-    if failure.form is not None and failure.cause is cause:
-        return failure.form.remedy
+    form = failure.form if failure.cause is cause else None
+    if form is not None and not failure.by_place:
+        return form.remedy
     reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
     if cause.name == DRIVER and log.around.driver is not None:
         return f"{words_of(log.around.driver)} {cause.remedy}".strip()
     start = AdvisedStart(log.release, {**log.resolved, **log.flags}, reached)
     first = advice_for(cause.name, failure, start)
-    return f"{first} {cause.remedy_after(reached)}".strip()
+    return f"{first} {cause.remedy_after(reached) if form is None else form.remedy}".strip()
 
 
 def _known(failure: Failure, planned: Refusal | None) -> tuple[Failure, CauseBasis]:

@@ -1,12 +1,15 @@
 """Says whether a person complains of a failure in one sentence."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import FailureCause
 from service.startup_log.tracebacks import HEADER, frame_of
 
+MOST_OF_CHANGE: Final = 200
+"""Lines of a text in which the headings of a form are looked for."""
 FAILING: Final = frozenset({"ERROR", "CRITICAL"})
 """Levels of lines that report a failure."""
 _FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
@@ -25,6 +28,24 @@ _DENIES: Final = re.compile(
     re.IGNORECASE,
 )
 """What shows that a person's sentence is about no failure."""
+
+
+_CHANGE: Final = re.compile(r"(?i)^#{1,4} (?:purpose|test plan|test result|what this pr does)\b")
+_SUMMARY: Final = re.compile(r"(?i)^#{1,4} (?:summary|what does this pr do|changes)\b")
+_CHANGES: Final = re.compile(
+    r"(?i)^#{0,2} ?(?:\[(?:bug-?fix|build|ci|ci/build|core|kernel|hardware|model|frontend|refactor|feat)\])"
+    r"|^#{0,2} ?(?:fix|fixes|add|adds|support|enable|update|bump|remove|guard|revert)\b"
+)
+"""Headings of the forms for changes of code, and beginnings of their titles."""
+
+
+def describes_change(lines: Sequence[LogLine]) -> bool:
+    """Whether a text describes a change of code, and no failure: by its headings, and by its title."""
+    heads = [line.text for line in lines[:MOST_OF_CHANGE] if line.text.startswith("#")]
+    if any(map(_CHANGE.match, heads)):
+        return True
+    title = next((line.text for line in lines if line.text), "")
+    return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
 
 
 def is_complaint(line: LogLine, cause: FailureCause) -> bool:

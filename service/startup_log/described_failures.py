@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from service.startup_log.complaints import is_complaint, reports_failure
+from service.startup_log.complaints import describes_change, is_complaint, reports_failure
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import QUIET, class_in
 from service.startup_log.known_words import KnownWords, known_words
@@ -98,7 +98,7 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
     lines = [line for line in lines if not (line.text.endswith(_CONFLICTS) or is_harmless(line))]
     said = sentences(lines)
-    if proposes(said):
+    if proposes(said) or describes_change(lines):
         return None
     shortage = paraphrased_shortage(lines)
     if shortage is not None:

@@ -19,6 +19,7 @@ from service.startup_log.known_words import (
 from service.startup_log.left_of_tracebacks import by_cut_calls, decided_by_message, with_cut_calls
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_exception, of_known
+from service.startup_log.mended_errors import mended
 from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.pytest_reports import repeated_in_summary
@@ -99,6 +100,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     ignored = (ignored_by_python(raised, lines) - sticky) | summary
     other = of_collect_env(raised, lines) | ignored | _bare_titles(raised, lines)
     other |= harmless(raised, lines) | _repeated_above(raised, other, lines)
+    other |= mended({*raised, *(each.at for each in known)} - other, lines)
     known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
     known = without_contradicted(known, raised, lines)
     requests = requests_beside_failures(known, lines)

@@ -1,0 +1,82 @@
+"""Which of several errors a text is about, and which texts are about none."""
+
+import pytest
+
+from service.explanation.diagnosis import diagnose
+from service.startup_log.log import read_log
+
+TOLD = """\
+Default image fails while kernels are profiled
+
+  1. The model revision was not pinned, resulting in:
+
+     RuntimeError: Cannot find any model weights
+
+     {said}
+
+  2. With the tested checkpoint it failed during startup:
+
+     RuntimeError: CUDA error: an illegal memory access was encountered
+"""
+"""The form of MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#20, with an error that the engine names."""
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("Serving the complete snapshot fixed this part.", "illegal_memory_access"),
+        ("This part is not fixed by a newer image.", "model_file_missing"),
+        ("", "model_file_missing"),
+    ],
+)
+def test_an_error_that_was_mended_is_not_the_one_that_is_left(said: str, cause: str) -> None:
+    found = diagnose(read_log(TOLD.format(said=said)), None)
+
+    assert found is not None
+    assert found.cause == cause
+
+
+def test_the_only_error_counts_though_it_was_mended() -> None:
+    found = diagnose(
+        read_log("RuntimeError: Cannot find any model weights\n\nA new download fixed it."), None
+    )
+
+    assert found is not None
+    assert found.cause == "model_file_missing"
+
+
+CHANGES = [
+    # The form of vllm-project/vllm#38484
+    """[Build] Add SM121 to the build targets
+
+## Summary
+
+- Add compute capability 12.1
+
+## Context
+
+Without native kernels users cannot run it, the GPU reports compute capability 12.1 (SM121).""",
+    # The headings of vllm-project/vllm, .github/PULL_REQUEST_TEMPLATE.md
+    """Guard the macro of the kernels
+
+## Purpose
+
+fix an out of memory error
+
+## Test Plan
+
+none""",
+]
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_a_change_of_code_is_no_failure(text: str) -> None:
+    assert diagnose(read_log(text), None) is None
+
+
+def test_what_was_installed_into_an_image_is_not_missing() -> None:
+    """The form of vllm-project/vllm#35641."""
+    text = "[Bug]: the kernel fails\n\nI use `vllm/vllm-openai-rocm:v0.16.0` with `pip install amd-quark`"
+    found = diagnose(read_log(text), None)
+
+    assert found is None or found.cause != "package_missing"
