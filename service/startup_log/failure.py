@@ -98,7 +98,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     sticky = {each.at for each in known if each.cause.name in STICKY}
     ignored = (ignored_by_python(raised, lines) - sticky) | summary
-    other = of_collect_env(raised, lines) | ignored | _bare_titles(raised, lines)
+    other = of_collect_env(raised, lines) | ignored | _quoting_titles(raised, lines)
     other |= harmless(raised, lines) | _repeated_above(raised, other, lines)
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
     known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
@@ -190,14 +190,25 @@ def _of_weak(
     return found if best.cause.form_of(found.message) is not None else with_title(found, lines)
 
 
-def _bare_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
-    """Return the position of a title that is nothing but a class, where the text has its message below."""
+def _quoting_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the position of a title that quotes an exception which the text has below, with its calls.
+
+    A title may be nothing but a class, or have more words than the message.
+    """
     at = next((at for at, line in enumerate(lines) if line.text), None)
     title = None if at is None else raised.get(at)
-    if at is None or title is None or title.message or lines[at].level or lines[at].origin:
+    if at is None or title is None or lines[at].level or lines[at].origin:
         return set()
-    below = (each for each in raised.values() if each.at != at and each.type == title.type)
-    return {at} if any(each.message for each in below) else set()
+    below = (each for each in raised.values() if each.at != at and each.type == title.type and each.message)
+    if not title.message:
+        return {at} if any(below) else set()
+    return {at} if any(_quotes(title.message, each, lines) for each in below) else set()
+
+
+def _quotes(title: str, exception: Raised, lines: Sequence[LogLine]) -> bool:
+    """Whether a title has the message of an exception of a traceback, or its beginning."""
+    within = exception.message in title or exception.message.startswith(title)
+    return within and bool(frames_above(exception.at, lines))
 
 
 def _repeated_above(raised: Mapping[int, Raised], other: set[int], lines: Sequence[LogLine]) -> set[int]:
