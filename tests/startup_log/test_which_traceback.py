@@ -171,3 +171,27 @@ def test_a_worker_s_calls_stand_below_the_message_that_it_logs() -> None:
 
     assert found.cause == "out_of_memory"
     assert "--max-num-seqs" in found.remedy
+
+
+def test_a_traceback_is_read_before_a_title_that_quotes_it() -> None:
+    """The form of vllm-project/vllm#13054: a model on Gaudi, which passes the decorator uncompiled."""
+    message = "RuntimeError: view size is not compatible with input tensor's size and stride."
+    found = ending(
+        f"[Bug]: {message} on Gaudi2",
+        "```",
+        HEADER,
+        frame("vllm/worker/hpu_model_runner.py", "profile_run", "self.warmup_scenario()"),
+        frame("vllm/compilation/decorators.py", "__call__", "return self.forward(*args, **kwargs)"),
+        frame("vllm/model_executor/models/qwen2.py", "forward", "q, k = self.rotary_emb(positions, q, k)"),
+        frame("vllm/model_executor/layers/rotary_embedding.py", "forward", "query = query.view(n, -1, size)"),
+        message,
+        "```",
+    )
+    assert found.line == 12
+    assert found.cause != "compile_failed"
+    assert "--enforce-eager" not in found.remedy
+
+
+def test_a_title_that_no_traceback_repeats_stays() -> None:
+    found = ending("[Bug]: RuntimeError: view size is not compatible with input tensor's size on HPU", "x")
+    assert found.line == 1
