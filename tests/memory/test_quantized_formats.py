@@ -8,6 +8,7 @@ from packaging.version import Version
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
+from service.hub.snapshot import BundledSnapshot
 from service.memory.parallelism import Parallelism
 from service.memory.weights.online_quantization import quantized_online
 from service.memory.weights.parameters import parameter_bytes
@@ -136,6 +137,64 @@ def test_an_output_that_a_mixed_checkpoint_lists_is_built_so_since_0_23(
     scales_of_the_cache, scale_of_the_output = 8, 4
     expected = OUTPUT * 2 - OUTPUT * 9 // 16 - scale_of_the_output if quantized else 0
     assert saved == expected - scales_of_the_cache
+
+
+def _in_8_bits(*targets: str, ignored: tuple[str, ...] = ()) -> dict[str, object]:
+    weights = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}
+    inputs = {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "config_groups": {"g": {"targets": list(targets), "weights": weights, "input_activations": inputs}},
+        "ignore": list(ignored),
+    }
+
+
+@pytest.mark.parametrize(
+    ("section", "release", "quantized"),
+    [
+        (_in_8_bits("lm_head"), "0.19.1", False),
+        (_in_8_bits("lm_head"), "0.20.0", True),
+        (_in_8_bits("re:.*lm_head$"), "0.33.0", True),
+        (_in_8_bits("lm_head", ignored=("lm_head",)), "0.33.0", False),
+    ],
+)
+def test_an_output_that_compressed_tensors_names_is_built_so_since_0_20(
+    section: dict[str, object], release: str, quantized: bool
+) -> None:
+    """vLLM 0.19.0 and 0.20.0, CompressedTensorsConfig.get_quant_method: since then ParallelLMHead too."""
+    saved = bytes_of(model(_in_8_bits("no_module")), release) - bytes_of(model(section), release)
+
+    scales_of_outputs = 1024 * 4
+    assert saved == (OUTPUT - scales_of_outputs if quantized else 0)
+
+
+def test_an_output_is_not_a_linear_layer_by_its_class() -> None:
+    """vLLM 0.33.0, find_matched_target: `Linear` is no part of `ParallelLMHead`."""
+    left = bytes_of(model(_in_8_bits("Linear", ignored=("lm_head",))), "0.33.0")
+
+    assert bytes_of(model(_in_8_bits("Linear")), "0.33.0") == left
+
+
+@pytest.mark.parametrize(("release", "quantized"), [("0.22.1", False), ("0.23.0", True)])
+def test_qwen3_5_hands_the_quantization_to_its_output_since_0_23(release: str, quantized: bool) -> None:
+    """vLLM 0.22.1 and 0.23.0, qwen3_5.py.
+
+    Qwen3.8-27B-NVFP4 of Unsloth names lm_head: "Model loading took" 1.18 GiB less on 0.25.1 than with outputs
+    of 16 bits.
+    """
+    fetched = BundledSnapshot().get("Qwen/Qwen3.8-27B")
+    assert fetched is not None
+    plain, found = (
+        bytes_of(
+            read_architecture(read_document({**fetched.config, "quantization_config": _in_8_bits(target)})),
+            release,
+        )
+        for target in ("no_module", "re:.*lm_head$")
+    )
+
+    rows, width = 248_320, 5120
+    assert plain - found == (rows * width - rows * 4 if quantized else 0)
 
 
 @pytest.mark.parametrize(

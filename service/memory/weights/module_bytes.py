@@ -58,6 +58,7 @@ Source: vLLM 0.11.2 to 0.33.0, ModelOptQuantConfigBase.get_quant_method.
 
 
 COMPRESSED_TENSORS: Final = "compressed-tensors"
+OUTPUT: Final = "lm_head"
 EXPERT_PROJECTIONS: Final = ("gate_proj", "up_proj", "down_proj")
 
 
@@ -73,6 +74,8 @@ class ModuleBytes:
     """The model's class says of which projections a fused one is made, so lists may name these."""
     spelling: Spelling = USUAL
     """What the model's class calls its modules."""
+    plain_output: bool = False
+    """The model's class builds its output embedding without the checkpoint's quantization."""
 
     @property
     def by_name(self) -> bool:
@@ -106,10 +109,23 @@ class ModuleBytes:
 
     def _head(self, head: OutputEmbedding) -> Linear:
         quantization = self.quantization
-        quantizable = quantization is not None and (
-            quantization.output or (quantization.by_modelopt and self.layout.quantized_output)
+        quantizable = (
+            quantization is not None
+            and not self.plain_output
+            and (
+                quantization.output
+                or (quantization.by_modelopt and self.layout.quantized_output)
+                or (self.layout.named_output and not head.tied and self._names_output(quantization))
+            )
         )
-        return Linear("lm_head", head.hidden_size, (head.rows,), quantizable=quantizable)
+        return Linear(OUTPUT, head.hidden_size, (head.rows,), quantizable=quantizable)
+
+    def _names_output(self, quantization: Quantization) -> bool:
+        """Whether a group of compressed-tensors names the output embedding, which is no linear layer."""
+        if quantization.method != COMPRESSED_TENSORS:
+            return False
+        prefixes, names = self._names(OUTPUT, ())
+        return any(found is not None and self._is_named(found, names, prefixes) for found, _ in self._groups)
 
     def _linear(self, linear: Linear) -> int:
         scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None

@@ -211,6 +211,7 @@ def _rules(
             release,
             by_transformers=architecture.class_name in layout.stages.transformers_classes,
         ),
+        architecture.class_name in layout.decoder.plain_outputs,
     )
     built = Built.of(
         layout.decoder,

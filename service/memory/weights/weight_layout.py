@@ -44,6 +44,8 @@ class DecoderLayout:
     """Classes whose shared experts are padded, so that each rank has whole blocks that share a scale."""
     split_ngram_projections: bool
     """The projection of n-gram embeddings (DeepSeek V4.1) is split over the ranks."""
+    plain_outputs: frozenset[str]
+    """Classes that build the output embedding without the checkpoint's quantization."""
     unmapped_classes: frozenset[str]
     """Classes whose fused projections are not matched by the names of their parts."""
 
@@ -70,6 +72,8 @@ class QuantizedLayout:
     """AutoRound's ``extra_config`` names modules by the last parts of their names too."""
     quantized_output: bool
     """An output embedding that ModelOpt does not exclude is quantized."""
+    named_output: bool
+    """An output embedding that a group of compressed-tensors names is quantized."""
     activation_order_indices: bool
     """Group-quantized experts and GPTQ layers always have indices of the activation order; where a checkpoint
     uses it, layers split by their inputs have the scales of all ranks' inputs.
