@@ -35,6 +35,7 @@ from service.memory.expert_spaces import (
     keeps_work_space,
     kernel_work_spaces,
     quantized_width,
+    sorted_copies,
 )
 from service.memory.interval import (
     around,
@@ -186,7 +187,7 @@ def _peak(
     widest_layer, widest_experts = _widths(architecture, run.shards, two)
     experts = 0 if exchanges_in_kernel(run) else token_bytes * widest_experts
     experts = max(experts, indexer_bytes(architecture, constants, run))
-    forward = token_bytes * widest_layer + experts
+    forward = token_bytes * widest_layer + experts + sorted_copies(architecture, run)
     forward = max(forward, run.element_bytes * dequantizing_elements(architecture, run))
     if sampler_copies is None:
         return forward

@@ -19,6 +19,7 @@ from service.memory.device import (
     unexplained,
 )
 from service.memory.exchange import CHUNK_TOKENS, exchange_buffers
+from service.memory.expert_spaces import scales_room
 from service.memory.graphs import DATA_CENTER_BLACKWELL, Capture
 from service.memory.host import host_memory
 from service.memory.interval import difference, exact, total
@@ -278,6 +279,7 @@ class _Start:
             variants=2 if inputs.adapters and rules_for(inputs.release).adapters.graphs_without else 1,
             mode=inputs.graph_mode,
             sizes=inputs.graph_sizes,
+            kernel_bytes=scales_room(self.architecture, self._profile(range(0))),
             reserved=inputs.reserves_graphs,
         )
 

@@ -25,6 +25,15 @@ EXPERT_BLOCK: Final = 128
 FREED: Final = frozenset({WeightFormat.AWQ.value, WeightFormat.GPTQ.value, WeightFormat.PACKED.value})
 """Formats whose experts ran without a pool at first: what they took was freed when they were done."""
 EIGHT_BITS: Final = frozenset({WeightFormat.FP8.value, FP8_BLOCK})
+FOUR_BITS: Final = frozenset({WeightFormat.NVFP4.value})
+CUTLASS: Final = "cutlass"
+"""vLLM's own kernel of CUTLASS, which only a flag chooses for 4-bit floats: FlashInfer's come before it."""
+COPIES: Final = 3
+SCALED_ROWS: Final = 163_840
+"""Rows for each expert of a token whose scales have room (``VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE``)."""
+SCALED: Final = 64
+"""Elements whose scales share a word of 32 bits."""
+WORD: Final = 4
 
 
 def gathered(architecture: ModelArchitecture, run: ProfileRun, *, two: bool = False) -> Estimate | None:
@@ -62,7 +71,7 @@ def kernel_work_spaces(
 
     Source: vLLM 0.22.0, fused_moe/experts/triton_moe.py, marlin_moe.py and deep_gemm_moe.py workspace_shapes.
     """
-    if run.expert_kernel is None or exchanges_in_kernel(run):
+    if run.expert_kernel is None or exchanges_in_kernel(run) or _sorts_rows(architecture, run):
         return None
     layers = architecture.distinct_layers
     rows = max((_expert_rows(layer, architecture, run.shards) for layer in layers), default=0)
@@ -75,6 +84,53 @@ def kernel_work_spaces(
     size, now = run.element_bytes, tokens * own
     source = f"work spaces of --moe-backend {run.expert_kernel}, which share the memory of others"
     return around(0, min(0, least - now) * size, max(0, most - now) * size, Basis.COMPUTED, source)
+
+
+def sorted_copies(architecture: ModelArchitecture, run: ProfileRun) -> int:
+    """Return the bytes of the copies that vLLM's kernel of CUTLASS takes of 4-bit experts' rows.
+
+    Beside its work spaces it holds a row for each expert of a token in the order of the experts, the results
+    in the order of the tokens, and these times their shares. Before that it holds the rows, their copies in
+    4 bits and scales, which have room for more rows than there are.
+
+    Source: vLLM 0.19.0 to 0.33.0, run_cutlass_moe_fp4 and scaled_fp4_experts_quant.
+    """
+    if not _sorts_rows(architecture, run):
+        return 0
+    return max(_copies(layer, architecture, run) for layer in architecture.distinct_layers)
+
+
+def _sorts_rows(architecture: ModelArchitecture, run: ProfileRun) -> bool:
+    return run.expert_kernel == CUTLASS and expert_formats(architecture) <= FOUR_BITS
+
+
+def scales_room(architecture: ModelArchitecture, run: ProfileRun) -> int:
+    """Return the bytes that the same kernel takes for the scales of its 4-bit rows, however few they are."""
+    if not _sorts_rows(architecture, run):
+        return 0
+    return max(_scales(layer, architecture) for layer in architecture.distinct_layers)
+
+
+def _copies(layer: DecoderLayer, architecture: ModelArchitecture, run: ProfileRun) -> int:
+    network = layer.feed_forward
+    if not isinstance(network, MixtureOfExperts):
+        return 0
+    rows = run.tokens * network.experts_per_token
+    seen = _seen(network, architecture)
+    last = COPIES * rows * seen * run.element_bytes
+    return max(last, rows * (seen * run.element_bytes + seen // 2) + _scales(layer, architecture))
+
+
+def _scales(layer: DecoderLayer, architecture: ModelArchitecture) -> int:
+    network = layer.feed_forward
+    if not isinstance(network, MixtureOfExperts):
+        return 0
+    words = -(-_seen(network, architecture) // SCALED)
+    return SCALED_ROWS * network.experts_per_token * words * WORD
+
+
+def _seen(network: MixtureOfExperts, architecture: ModelArchitecture) -> int:
+    return network.weights.latent_size or architecture.hidden_size
 
 
 def _padding(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
@@ -92,7 +148,7 @@ def _expert_rows(layer: DecoderLayer, architecture: ModelArchitecture, shards: S
     if not isinstance(network, MixtureOfExperts):
         return 0
     width = shards.expert_width(network.intermediate_size)
-    seen = network.weights.latent_size or architecture.hidden_size
+    seen = _seen(network, architecture)
     first = 2 * width if network.weights.gated else width
     return network.experts_per_token * (max(width, seen) + max(first, seen))
 
@@ -128,7 +184,7 @@ def quantized_width(layer: DecoderLayer, architecture: ModelArchitecture, shards
     network = layer.feed_forward
     if not isinstance(network, MixtureOfExperts) or not expert_formats(architecture) <= EIGHT_BITS:
         return 0
-    seen = network.weights.latent_size or architecture.hidden_size
+    seen = _seen(network, architecture)
     inner = network.experts_per_token * shards.expert_width(network.intermediate_size)
     return (seen + inner) // 2
 

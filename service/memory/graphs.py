@@ -16,6 +16,7 @@ WHOLE_BATCH: Final = 512
 """Tokens of the largest graph in the logs that the experts' work space was fitted to."""
 EVERY_SMALL: Final = 32
 """Tokens up to which each batch has its own graph with ``--performance-mode interactivity``."""
+KERNELS: Final = "room for the scales of experts' rows, which a kernel takes for any batch"
 DATA_CENTER_BLACKWELL: Final = 10
 """Major compute capability of the cards that may capture larger batches."""
 
@@ -97,6 +98,8 @@ class Capture:
     """Which steps have graphs."""
     sizes: GraphSizes = RELEASE_SIZES
     """What the caller says of their sizes."""
+    kernel_bytes: int = 0
+    """What kernels allocate in the first graph, however small it is."""
     reserved: bool | None = None
     """Whether the V1 model runner sets memory aside for them; ``None``: as the release does."""
 
@@ -160,6 +163,8 @@ def _estimate(architecture: ModelArchitecture, constants: GraphConstants, captur
     further = graphs * (estimate.graph + estimate.layer * capture.layers) * MIB
     low, high = constants.spread_percent
     terms.append(around(further, further * low / 100, further * high / 100, Basis.CALIBRATED, source))
+    if capture.kernel_bytes:
+        terms.append(exact(capture.kernel_bytes, Basis.COMPUTED, KERNELS))
     if capture.all_reduces:
         sums, each = graphs * capture.all_reduces * MIB, estimate.all_reduce
         bounds = (sums * each.low, sums * each.high)

@@ -8,7 +8,13 @@ from packaging.version import Version
 from service.architecture.model import ModelArchitecture
 from service.memory.activation import activation
 from service.memory.constants import constants_at
-from service.memory.expert_spaces import has_two_work_spaces, keeps_work_space, kernel_work_spaces
+from service.memory.expert_spaces import (
+    has_two_work_spaces,
+    keeps_work_space,
+    kernel_work_spaces,
+    scales_room,
+    sorted_copies,
+)
 from service.memory.mega_moe import symmetric_buffer
 from service.memory.profile_run import ProfileRun
 from service.memory.weights.modules import Shards
@@ -64,6 +70,33 @@ def test_a_named_kernel_widens_the_peak_by_its_work_spaces(kernel: str) -> None:
     assert found.bytes == 0
     assert found.high == most + padding - planned
     assert found.low == (0 if kernel in {"triton", "marlin"} else -planned)
+
+
+GEMMA = bundled("nvidia/Gemma-4-26B-A4B-NVFP4")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "copies"),
+    [
+        # 8 experts of a token, rows of 2,816 in 16 bits: the rows, the results, and these times their shares.
+        (16_384, 3 * 16_384 * 8 * 2816 * 2),
+        # Few rows take less than the scales of 163,840 x 8 rows, 44 words each.
+        (64, 64 * 8 * (2816 * 2 + 1408) + 163_840 * 8 * 44 * 4),
+    ],
+)
+def test_what_the_kernel_of_cutlass_copies_of_4_bit_experts(tokens: int, copies: int) -> None:
+    """vLLM 0.19.0 to 0.33.0, run_cutlass_moe_fp4 and scaled_fp4_experts_quant.
+
+    Two starts on an RTX 5090 leave 2.2 GiB for all but weights and graphs with 8,192 tokens, 4.3 with 16,384.
+    """
+    run = replace(RUN, shards=Shards(), data_parallel_size=1, expert_kernel="cutlass", tokens=tokens)
+
+    assert sorted_copies(GEMMA, run) == copies
+    assert scales_room(GEMMA, run) == 163_840 * 8 * 44 * 4
+    assert kernel_work_spaces(GEMMA, run) is None
+    for other in (replace(run, expert_kernel=None), replace(run, expert_kernel="flashinfer_cutlass")):
+        assert sorted_copies(GEMMA, other) == scales_room(GEMMA, other) == 0
+    assert sorted_copies(QWEN, run) == 0
 
 
 def test_nothing_is_widened_where_the_release_chooses() -> None:
