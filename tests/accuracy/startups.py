@@ -220,6 +220,7 @@ def third_part(board: Board) -> Table:
         "midnight": {Part.MIDNIGHT},
         "11-24": {Part.DAWN},
         "11-28": {Part.SEVENTH},
+        "afternoon": {Part.EIGHTH},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

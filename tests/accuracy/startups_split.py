@@ -37,6 +37,8 @@ DAWN: Final = "k"
 """The same of those that were gathered after these, in the same way."""
 SEVENTH: Final = "q"
 """The same of those that were gathered four days after these, in the same way."""
+EIGHTH: Final = "e"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -68,14 +70,25 @@ class Part(StrEnum):
     """Gathered after these, and scored once before anything was changed."""
     SEVENTH = "held out: sealed 2026-11-28"
     """Gathered after these, and scored once before anything was changed."""
+    EIGHTH = "held out: sealed 2026-11-28, afternoon"
+    """Gathered after these, and scored once before anything was changed."""
 
 
 NEVER_FITTED: Final = frozenset(
-    {Part.SEALED, Part.NEWEST, Part.LATEST, Part.NIGHT, Part.MIDNIGHT, Part.DAWN, Part.SEVENTH}
+    {
+        Part.SEALED,
+        Part.NEWEST,
+        Part.LATEST,
+        Part.NIGHT,
+        Part.MIDNIGHT,
+        Part.DAWN,
+        Part.SEVENTH,
+        Part.EIGHTH,
+    }
 )
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
-says, and ``unexplained_mib`` is read from them, so that for these two only the last parts judge; the last two
-alone judge ``base_mib_v2`` and ``spread_percent_v2``, for which peaks that the others log were read.
+says, and ``unexplained_mib`` is read from them, so that for these two only the last parts judge; the last
+three alone judge ``base_mib_v2`` and ``spread_percent_v2``, for which peaks that the others log were read.
 """
 
 
@@ -88,6 +101,7 @@ WHOLE: Final = {
     MIDNIGHT: Part.MIDNIGHT,
     DAWN: Part.DAWN,
     SEVENTH: Part.SEVENTH,
+    EIGHTH: Part.EIGHTH,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

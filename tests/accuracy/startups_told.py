@@ -161,8 +161,10 @@ def _releases(row: Row) -> tuple[Version, ...]:
         return ()
     text = re.split(r"rc|\.dev|-", match[1])[0]
     release = Version(Version(text).base_version)
-    # A build of the main branch is named after the patch it never became, and leads to the next minor.
-    between = "dev" in match[1] and release.micro > 0
+    # A build of the main branch is named after the patch it never became, and leads to the next minor; so
+    # does one that a vendor names after the last release and its own commit ("0.21.0+2325b6f0.dev").
+    named, _, commit = match[1].partition("+")
+    between = ("dev" in named and release.micro > 0) or commit.endswith(".dev")
     return (release, Version(f"{release.major}.{release.minor + 1}.0")) if between else (release,)
 
 
@@ -233,7 +235,14 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "block_size": int,
     "max_cudagraph_capture_size": int,
 }
-_WORDS = ("dtype", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype", "kv_cache_dtype")
+_WORDS = (
+    "dtype",
+    "mamba_cache_mode",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "kv_cache_dtype",
+    "moe_backend",
+)
 _SWITCHES = ("enforce_eager", "enable_expert_parallel", "language_model_only", "enable_lora")
 
 
