@@ -15,7 +15,7 @@ from service.explanation.planned_start import PlannedStart
 from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.advice import AdvisedStart, advice_for
-from service.startup_log.drivers import words_of
+from service.startup_log.drivers import needed_for, words_of
 from service.startup_log.failure import find_failure
 from service.startup_log.lines import read_lines
 from service.startup_log.log import StartupLog
@@ -116,7 +116,7 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
         return form.remedy
     reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
     if cause.name == DRIVER and log.around.driver is not None:
-        return f"{words_of(log.around.driver)} {cause.remedy}".strip()
+        return f"{words_of(needed_for(failure.message, log.around.driver))} {cause.remedy}".strip()
     start = AdvisedStart(log.release, {**log.resolved, **log.flags}, reached)
     first = advice_for(cause.name, failure, start)
     return f"{first} {cause.remedy_after(reached) if form is None else form.remedy}".strip()

@@ -15,6 +15,10 @@ _DRIVER: Final = re.compile(r"(?i)\bdriver version\s{0,20}:\s{0,4}(\d{3}\.\d{1,3
 _BUILT: Final = re.compile(
     r"(?i)\b(?:pytorch version\s{0,20}: ?|torch==|torch ?)\d{1,2}\.\d{1,2}[\w.]{0,20}\+cu(\d{2})(\d)\b"
 )
+TRITON: Final = "Triton Error [CUDA]"
+"""Triton 2 and 3, backends/nvidia/driver.c: the beginning of its messages."""
+CUDA_OF_TRITON: Final = "12.0"
+"""The least CUDA of the ptxas in the wheels of Triton 2.1 and later, beside torch for CUDA 11.8 too."""
 _TABLE: Final[Mapping[str, Mapping[str, str]]] = read_toml("service.startup_log", "drivers.toml")
 
 
@@ -25,6 +29,8 @@ class Driver:
     version: str
     cuda: str
     """Of torch: `12.4`."""
+    built: str = "torch is built for"
+    """What is of this version of CUDA."""
 
     @property
     def known_least(self) -> str:
@@ -59,9 +65,16 @@ def read_driver(lines: Sequence[LogLine]) -> Driver | None:
     return Driver(version, cuda) if version and cuda else None
 
 
+def needed_for(message: str, driver: Driver) -> Driver:
+    """Return a driver beside the CUDA that a message is about: what Triton compiled is of its own CUDA."""
+    if TRITON not in message or int(driver.cuda.partition(".")[0]) >= int(CUDA_OF_TRITON.partition(".")[0]):
+        return driver
+    return Driver(driver.version, CUDA_OF_TRITON, "Triton compiles with the ptxas of")
+
+
 def words_of(driver: Driver) -> str:
     """Return what to do about a driver that is older than torch's CUDA; empty for one that is not."""
-    said = f"Update the driver: the text prints {driver.version}, and torch is built for CUDA {driver.cuda}"
+    said = f"Update the driver: the text prints {driver.version}, and {driver.built} CUDA {driver.cuda}"
     if driver.refuses:
         full = f" ({driver.known_full} for all of it)" if driver.known_full else ""
         return f"{said}, whose programs need {driver.known_least} or later{full}."

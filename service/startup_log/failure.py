@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.startup_log.described_failures import of_quoting_title
-from service.startup_log.drivers import read_driver
+from service.startup_log.drivers import needed_for, read_driver
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.failed_builds import with_first_error
 from service.startup_log.forms import with_form
@@ -80,7 +80,8 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
 def _of_driver(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
     """Return a kernel that an older driver could not load, as the text shows, as a fault of that."""
     driver = read_driver(lines) if _NOT_LOADED in failure.message else None
-    return replace(failure, cause=_DRIVER) if driver is not None and driver.lags else None
+    lags = driver is not None and needed_for(failure.message, driver).lags
+    return replace(failure, cause=_DRIVER) if lags else None
 
 
 def _root_of(lines: Sequence[LogLine]) -> Failure | None:

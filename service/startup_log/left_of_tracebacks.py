@@ -21,6 +21,7 @@ from service.startup_log.phrases import CAUSES, WRAPPERS
 from service.startup_log.sentences import tells
 from service.startup_log.templates import lines_containing
 from service.startup_log.titles import FAULT, explained
+from service.startup_log.tracebacks import warns_in_collect_env
 
 _OF_PROGRAM: Final = next(cause for cause in CAUSES if cause.name == "program_fault")
 OF_NO_DEVICE: Final = frozenset({"no_gpu_visible", "driver_library_not_found"})
@@ -99,7 +100,11 @@ def _warning(quiet: Sequence[KnownWords], lines: Sequence[LogLine]) -> KnownWord
 
     A kind of device that was not found says nothing where another one was.
     """
-    warned = (each for each in quiet if each.cause.warned and lines[each.at].level != "INFO")
+    warned = (
+        each
+        for each in quiet
+        if each.cause.warned and lines[each.at].level != "INFO" and not warns_in_collect_env(each.at, lines)
+    )
     return next(warned, None) or _deciding(quiet, lines)
 
 

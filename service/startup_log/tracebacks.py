@@ -64,6 +64,8 @@ _COLLECT_ENV: Final = "collect_env.py"
 
 _OF_COMMAND: Final = "CalledProcessError"
 """The class of an exception that a command ended with an error."""
+BELOW_A_HEADING: Final = 8
+"""Lines beside its first line in which its own imports warn."""
 BELOW_A_SENTENCE: Final = 3
 """Lines below a sentence in which the exception stands that it announces."""
 _OF_THE_ENGINE: Final = ("from 'vllm' (unknown location)", "No module named 'vllm")
@@ -102,6 +104,19 @@ def _is_said_of_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
 def _is_in_command(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether an exception says that a command failed which ran this program: subprocess.py of Python."""
     return _COLLECT_ENV in lines[at].text and _OF_COMMAND in lines[at].text
+
+
+_COLLECTS: Final = "ollecting environment information"
+"""The first line that it prints."""
+_NOT_BUILT: Final = "vllm._C with ModuleNotFoundError"
+"""vLLM 0.3.3 to 0.33.0, _custom_ops.py: a warning in a checkout, and where no build for CUDA is."""
+
+
+def warns_in_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether a line warns of an extension that is not built, at the beginning of that program."""
+    if _NOT_BUILT not in lines[at].text:
+        return False
+    return any(_COLLECTS in line.text for line in lines[max(0, at - BELOW_A_HEADING) : at + BELOW_A_HEADING])
 
 
 def _is_of_collect_env(line: LogLine) -> bool:

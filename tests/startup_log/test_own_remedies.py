@@ -44,6 +44,29 @@ def test_an_old_driver_in_the_text_explains_a_kernel_that_is_not_loaded(
     assert says in diagnosis.remedy
 
 
+def test_triton_needs_the_driver_of_its_own_cuda() -> None:
+    """vllm-project/vllm#18580: torch for CUDA 11.8 with the driver of 11.8, and Triton 3.2 of CUDA 12."""
+    printed = ("PyTorch version: 2.6.0+cu118", "Nvidia driver version: 520.61.05")
+
+    triton = ending(*printed, "RuntimeError: Triton Error [CUDA]: device kernel image is invalid")
+    other = ending(*printed, "RuntimeError: CUDA error: device kernel image is invalid")
+
+    assert (triton.cause, other.cause) == ("driver_too_old", "no_kernels_for_this_gpu")
+    assert "525.60.13" in triton.remedy
+
+
+def test_a_warning_of_collect_env_explains_no_complaint() -> None:
+    """The form of vllm-project/vllm#8007: on Neuron no extension for CUDA is built."""
+    title = "[Bug]: vLLM with Neuron performance degrades dramatically with many requests"
+    warns = (
+        "WARNING 08-29 18:36:46 _custom_ops.py:18] Failed to import from vllm._C with "
+        "ModuleNotFoundError(\"No module named 'vllm._C'\")"
+    )
+
+    assert ending(title, "collecting environment information...", warns).cause == "slower_than_expected"
+    assert ending("[Bug]: vllm serve fails", warns).cause == "build_does_not_match"
+
+
 @pytest.mark.parametrize(
     ("lines", "cause", "helps"),
     [
@@ -145,6 +168,15 @@ def test_an_old_driver_in_the_text_explains_a_kernel_that_is_not_loaded(
             ("RuntimeError: The device doesn't support querying the available free memory.",),
             "xpu_fault",
             "ZES_ENABLE_SYSMAN=1",
+        ),
+        # vllm-project/vllm#8500
+        (
+            (
+                'File "/vllm/worker/cpu_model_runner.py", line 1, in execute_model',
+                "AttributeError: '_OpNamespace' '_C' object has no attribute 'ggml_dequantize'",
+            ),
+            "kernels_of_vllm_missing",
+            "GGUF needs a GPU",
         ),
         # Triton on Volta, of which its own assertion speaks
         (
