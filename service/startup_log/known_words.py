@@ -14,7 +14,7 @@ from service.startup_log.lines import LogLine
 from service.startup_log.missing_modules import cause_of_module
 from service.startup_log.phrases import CAUSES, DEATHS, FailureCause
 from service.startup_log.templates import SentenceIndex, without_backticks
-from service.startup_log.tracebacks import is_source
+from service.startup_log.tracebacks import is_harmless, is_source
 
 _SENTENCES: Final = tuple(
     (cause, spelling) for cause in CAUSES for template in cause.templates for spelling in template.spellings
@@ -55,7 +55,7 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
     texts = [line.text for line in lines]
     # Who writes a message down often marks other words of it than the engine does, or escapes its quotes.
     unmarked = [_unmarked(text) for text in texts]
-    silent = set() if quiet else {at for at, line in enumerate(lines) if line.level in QUIET}
+    silent = set() if quiet else {at for at, line in enumerate(lines) if _is_silent(line)}
     for at, which, text in chain(_said(texts), _said(unmarked)):
         cause, template = _SENTENCES[which]
         before = _unless_weaker(found.get(at), cause)
@@ -75,6 +75,10 @@ def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[Kn
         if line.text in _WHOLE and at not in found:
             found[at] = KnownWords(at, _WHOLE[line.text], {})
     yield from (found[at] for at in sorted(found))
+
+
+def _is_silent(line: LogLine) -> bool:
+    return line.level in QUIET or is_harmless(line)
 
 
 def _unless_weaker(before: KnownWords | None, cause: FailureCause) -> KnownWords | None:

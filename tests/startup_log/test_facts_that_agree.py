@@ -253,3 +253,31 @@ def test_a_warning_of_torch_shows_an_exception_that_was_handled(level: str, *, f
     log = _of_torch(level, handled) + "INFO 02-27 04:51:37 [monitor.py:34] torch.compile takes 6.44 s\n"
 
     assert (read_log(log).failure is not None) == fails
+
+
+RUNS = "INFO 03-19 04:00:12 [loggers.py:259] Engine 000: Avg generation throughput: 191.4 tokens/s\n"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "FA2 is unavaible due to: libcudart.so.12: cannot open shared object file: No such file or directory",
+        "FA2 is only supported on devices with compute capability >= 8",
+    ],
+)
+def test_a_version_of_flash_attention_that_is_not_taken_is_no_failure(reason: str) -> None:
+    """vLLM 0.10.2, attention/utils/fa_utils.py get_flash_attn_version, which answers None after this line."""
+    line = "ERROR 04-08 14:01:34 [fa_utils.py:57] Cannot use FA version 2 is not supported due to"
+
+    assert read_log(f"{line} {reason}\n{RUNS}").failure is None
+
+
+def test_the_condition_of_a_test_is_not_what_failed() -> None:
+    """The form of pytest 9, whose report shows the source of the test with its marks."""
+    mark = "@pytest.mark.skipif(not is_uva_available(), reason='UVA is not available.')"
+    source = f"    {mark}\n    def test_a():\n>       f()\n"
+    raised = "E       RuntimeError: Only dense CPU tensors can be pinned\n"
+    failure = read_log(f"==== FAILURES ====\n____ test_a ____\n\n{source}{raised}").failure
+
+    assert failure is not None
+    assert failure.message == "Only dense CPU tensors can be pinned"
