@@ -20,19 +20,16 @@ from service.backends.layer_cache_dtype import common_cache_dtype, layer_cache_d
 from service.backends.layer_parts import built_parts
 from service.engine_config.engine_config import EngineConfig
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.specs import SlidingWindowBlock
-from service.kv_cache.alignment import BlockSizes, kv_heads_per_rank
-from service.kv_cache.block_size import sliding_block_within
+from service.kv_cache.alignment import BlockSizes
 from service.kv_cache.compressed import compressed_cache
 from service.kv_cache.formats import (
     CacheFormat,
-    Packing,
     Slot,
     cache_format,
     of_heads,
-    sized_by,
     unpacked,
 )
+from service.kv_cache.head_caches import head_cache, kernel_block
 from service.kv_cache.indexers import (
     INDEXER_KERNEL_BLOCK,
     block_indexed,
@@ -170,7 +167,7 @@ def _stored(
     if isinstance(mixer, CompressedAttention):
         return tuple(_compressed(mixer, engine_config, backend, sizes, exact))
     if isinstance(mixer, Attention):
-        own = _attention(mixer, engine_config, backend, sizes, of_heads(exact))
+        own = head_cache(mixer, engine_config, backend, sizes, of_heads(exact))
         if mixer.region_indexer is not None:
             return with_regions(mixer.region_indexer, own)
         return *_beside_heads(mixer, engine_config, sizes), own
@@ -199,7 +196,7 @@ def _compressed(
     """Yield the caches of a layer with compressed attention in the order the engine builds them."""
     size, fp4_keys = sizes.block_size, has_fp4_keys(engine_config)
     rows = token_rows(backend, engine_config) if isinstance(mixer, SharedCompressedAttention) else None
-    kernel = gcd(_kernel_block(backend, engine_config) or size, size)
+    kernel = gcd(kernel_block(backend, engine_config) or size, size)
     for part in built_parts(mixer, engine_config.rules.specs):
         if part is CachePart.ATTENTION and not mixer.compresses:
             continue
@@ -306,97 +303,3 @@ def _aligns_blocks(
         return rules.specs.padded_rows_align_blocks and mixer.indexer is not None
     major, slots = engine_config.compute_capability.major, isinstance(exact, Slot)
     return any(case.applies(backend.name, major, slots=slots) for case in rules.specs.row_aligned_blocks)
-
-
-def _attention(
-    mixer: Attention,
-    engine_config: EngineConfig,
-    backend: AttentionBackend,
-    sizes: BlockSizes,
-    exact: CacheFormat,
-) -> AttentionSpec:
-    if mixer.sliding_window is not None:
-        counted = sized_by(exact, engine_config.rules.specs.sliding_window_packing)
-        spec = _sliding(mixer, engine_config, backend, sizes, counted)
-        return replace(spec, whole_format=exact) if exact.packing is Packing.INT4_PER_TOKEN_HEAD else spec
-    chunked = mixer.attention_chunk_size is not None
-    return AttentionSpec(
-        kind=CacheKind.CHUNKED_LOCAL_ATTENTION if chunked else _whole(mixer),
-        block_size=sizes.block_size,
-        num_kv_heads=kv_heads_per_rank(mixer, engine_config),
-        head_size=mixer.head_size,
-        head_size_v=_value_size(CacheKind.FULL_ATTENTION, mixer, engine_config),
-        format=sized_by(exact, engine_config.rules.specs.chunk_packing) if chunked else exact,
-        attention_chunk_size=mixer.attention_chunk_size,
-        indexes_by_block_stride=backend.indexes_kv_by_block_stride,
-        kernel_block=_kernel_block(backend, engine_config),
-    )
-
-
-def _sliding(
-    mixer: Attention,
-    engine_config: EngineConfig,
-    backend: AttentionBackend,
-    sizes: BlockSizes,
-    counted: CacheFormat,
-) -> AttentionSpec:
-    heads = kv_heads_per_rank(mixer, engine_config)
-    value_size = _value_size(CacheKind.SLIDING_WINDOW, mixer, engine_config)
-    per_token = heads * counted.head_bytes(mixer.head_size, value_size)
-    return AttentionSpec(
-        kind=CacheKind.SLIDING_WINDOW,
-        block_size=_sliding_block(
-            engine_config, backend, sizes, per_token, specified=mixer.convolutions is not None
-        ),
-        num_kv_heads=heads,
-        head_size=mixer.head_size,
-        head_size_v=value_size,
-        format=counted,
-        sliding_window=_window(mixer, engine_config),
-        page_size_padded=sizes.skipped_page,
-        indexes_by_block_stride=backend.indexes_kv_by_block_stride,
-        kernel_block=_kernel_block(backend, engine_config),
-    )
-
-
-def _window(mixer: Attention, engine_config: EngineConfig) -> int | None:
-    one_more = mixer.window_excludes_itself and engine_config.rules.specs.windows_count_earlier_tokens
-    return None if mixer.sliding_window is None else mixer.sliding_window + one_more
-
-
-def _whole(mixer: Attention) -> CacheKind:
-    if mixer.cross:
-        return CacheKind.CROSS_ATTENTION
-    return CacheKind.SINK_FULL_ATTENTION if mixer.stored_sinks else CacheKind.FULL_ATTENTION
-
-
-def _kernel_block(backend: AttentionBackend, engine_config: EngineConfig) -> int | None:
-    sizes = backend.spec_block_sizes
-    specified = engine_config.rules.specs.specs_state_kernel_block and not sizes.multiples_of
-    return max(sizes.fixed) if specified else None
-
-
-def _value_size(kind: CacheKind, mixer: Attention, engine_config: EngineConfig) -> int:
-    padded = engine_config.rules.specs.pads_values and not mixer.stored_sinks
-    return (
-        mixer.head_size_v
-        if kind in engine_config.rules.specs.own_value_size and not padded
-        else mixer.head_size
-    )
-
-
-def _sliding_block(
-    engine_config: EngineConfig,
-    backend: AttentionBackend,
-    sizes: BlockSizes,
-    per_token: int,
-    *,
-    specified: bool,
-) -> int:
-    choice = SlidingWindowBlock.MODEL if specified else engine_config.rules.specs.sliding_window_block
-    if choice is SlidingWindowBlock.MODEL:
-        return sizes.block_size
-    if choice is SlidingWindowBlock.SMALLEST_KERNEL:
-        return sliding_block_within(backend, per_token, sizes.skipped_page, stretch=False)
-    budget = sizes.skipped_page or per_token * sizes.block_size
-    return sliding_block_within(backend, per_token, budget, stretch=True)

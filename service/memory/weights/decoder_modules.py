@@ -1,14 +1,12 @@
 """The modules of a decoder layer, by its kind of mixer and feed-forward network."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import Final, Self, assert_never
 
 from service.architecture.layers.attention import Attention, NoAttention, QueryKeyNorm
 from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
-from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward, Mixer, SharedBlock
-from service.architecture.layers.experts import MixtureOfExperts
-from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer, SharedBlock
+from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.ngram_lookup import NgramLookup
 from service.architecture.layers.recurrence import (
@@ -18,12 +16,11 @@ from service.architecture.layers.recurrence import (
     ShortConvolution,
 )
 from service.architecture.layers.sparse_indexers import RegionIndexer
-from service.architecture.quantization import Quantization
-from service.engines.rules.specs import SpecRules
+from service.memory.weights.built import Built
 from service.memory.weights.compressed_modules import compressed_modules, shared_compressed_modules
+from service.memory.weights.feed_forward_modules import feed_forward_modules
 from service.memory.weights.mla_modules import indexer_modules, mla_modules
 from service.memory.weights.modules import (
-    Experts,
     Linear,
     Module,
     Modules,
@@ -31,76 +28,10 @@ from service.memory.weights.modules import (
     Shards,
 )
 from service.memory.weights.recurrent_modules import recurrent_modules
-from service.memory.weights.weight_layout import DecoderLayout
-from service.units import next_power_of_two, round_up
+from service.units import next_power_of_two
 
 FLOAT32_BYTES = 4
-INT32_BYTES = 4
 PARTS_OF_QKV = ("q_proj", "k_proj", "v_proj")
-LEAST_SINKS: Final = 64
-"""Heads that FlashMLA's kernels take at least: vLLM 0.30.0 to 0.33.0, get_padded_num_q_heads."""
-FLASHINFER_SINKS: Final = 8
-"""Those of FlashInfer, on which the model runs on SM12x: vLLM 0.30.0 to 0.33.0, _pad_to_supported_q_heads."""
-CONSUMER_BLACKWELL: Final = 12
-INTERLEAVED_GATES: Final = "Qwen3NextForCausalLM"
-"""The class whose gates are always split: vLLM 0.22.0 to 0.33.0, qwen3_next.py gqa_interleaved_layout."""
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """Which modules of a layer a release builds on a GPU."""
-
-    shared_projections: bool
-    """Layers that read another layer's cache have key and value projections of their own."""
-    fused_indexer_keys: bool
-    """An indexer's key and weight projections are one matrix, which is never quantized."""
-    reused_selection_needs_none: bool
-    """Layers that use the tokens which another layer selected have no indexer."""
-    widened_experts: bool
-    """Experts with a least width have it on every rank that tensor parallelism splits them over."""
-    float32_routers: bool
-    """The matrix of a router that computes in 32 bits is stored in 32 bits."""
-    quantized_short_convolutions: bool
-    """The projections of short convolutions are quantized."""
-    quantized_routers: bool
-    """Routers are quantized unless the checkpoint excludes them."""
-    split_gates: bool = True
-    """Ranks share the first matrix of every feed-forward network."""
-    shared_expert_block: int = 1
-    """Elements of a shared expert's width that are on one rank together."""
-    whole_state_gates: bool = False
-    """Each rank has the whole matrix of the gates of gated delta nets."""
-    split_ngram_projections: bool = True
-    """Ranks share the projection of n-gram embeddings."""
-    least_sinks: int = LEAST_SINKS
-    """Sinks of attention heads that a rank has at least (DeepSeek V4.1)."""
-
-    @classmethod
-    def of(
-        cls,
-        layout: DecoderLayout,
-        rules: SpecRules,
-        capability: tuple[int, int],
-        class_name: str = "",
-        quantization: Quantization | None = None,
-    ) -> Self:
-        """Return what a release builds of a model class on GPUs of a compute capability."""
-        blocks = () if quantization is None else quantization.block_shape
-        method = "" if quantization is None else quantization.method
-        return cls(
-            shared_projections=layout.shared_cache_projections,
-            fused_indexer_keys=layout.fused_indexer_keys,
-            reused_selection_needs_none=rules.reused_selection_needs_no_indexer,
-            widened_experts=layout.widened_experts,
-            float32_routers=layout.float32_routers(capability),
-            quantized_short_convolutions=layout.quantized_short_convolutions,
-            quantized_routers=class_name in layout.quantized_routers,
-            split_gates=layout.split_modern_gates,
-            shared_expert_block=blocks[0] if blocks and class_name in layout.padded_shared_experts else 1,
-            whole_state_gates=method in layout.whole_state_gates and class_name != INTERLEAVED_GATES,
-            split_ngram_projections=layout.split_ngram_projections,
-            least_sinks=FLASHINFER_SINKS if capability[0] == CONSUMER_BLACKWELL else LEAST_SINKS,
-        )
 
 
 def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
@@ -132,7 +63,9 @@ def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: B
     yield PlainModule(layer.norms * hidden)
     mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
     yield from _mixer(layer.mixer, hidden, mixer_name, shards, built)
-    yield from _feed_forward(layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards, built)
+    yield from feed_forward_modules(
+        layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards, built
+    )
 
 
 def _adapters(layer: DecoderLayer, block: SharedBlock, hidden: int, name: str, shards: Shards) -> Modules:
@@ -310,109 +243,3 @@ def _norm_elements(mixer: Attention, shards: Shards, *, whole: bool) -> int:
         QueryKeyNorm.FULL: (shards.share(heads) + shards.kv_heads(kv_heads)) * size,
         QueryKeyNorm.WHOLE: (heads + kv_heads) * size,
     }[mixer.weights.query_key_norm]
-
-
-def _feed_forward(network: FeedForward, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
-    match network:
-        case DenseFeedForward():
-            whole = network.gates_by_release and not built.split_gates
-            return _dense(network, hidden, name, shards, whole_gates=whole)
-        case MixtureOfExperts():
-            return _experts(network, hidden, name, shards, built)
-        case NoFeedForward():
-            return iter(())
-    assert_never(network)
-
-
-def _dense(
-    network: DenseFeedForward, hidden: int, name: str, shards: Shards, *, whole_gates: bool = False
-) -> Modules:
-    width = shards.share(network.intermediate_size)
-    first = network.intermediate_size if whole_gates else width
-    outputs = (first, first) if network.gated else (first,)
-    parts = ("gate_proj", "up_proj") if network.gated else ()
-    first_name, last_name = network.names
-    yield Linear(
-        f"{name}.{'gate_up_proj' if network.gated else first_name}",
-        hidden,
-        outputs,
-        parts,
-        bias=sum(outputs) if network.bias else 0,
-        splits_outputs=shards.splits,
-    )
-    yield Linear(
-        f"{name}.{last_name}",
-        width,
-        (hidden,),
-        bias=hidden if network.bias or network.output_bias else 0,
-        input_shards=shards.tensor_parallel_size,
-    )
-
-
-def _expert_width(network: MixtureOfExperts, shards: Shards, built: Built) -> int:
-    if network.weights.sharded:
-        return network.intermediate_size
-    width = shards.expert_width(network.intermediate_size)
-    splits = shards.tensor_parallel_size > 1 and shards.expert_parallel_size == 1
-    return max(width, network.weights.least_width) if splits and built.widened_experts else width
-
-
-def _experts(network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
-    weights = network.weights
-    if not weights.banks:
-        yield from routed_experts(network, hidden, name, shards, built)
-    if network.shared_intermediate_size:
-        unit = shards.tensor_parallel_size * built.shared_expert_block
-        width = round_up(network.shared_intermediate_size, unit)
-        shared = DenseFeedForward(width, gated=weights.gated)
-        suffix = "shared_expert" if weights.shared_gate else "shared_experts"
-        yield from _dense(shared, hidden, f"{name}.{suffix}", shards)
-    if weights.shared_gate:
-        yield PlainModule(hidden)
-    if network.parallel_dense is not None:
-        yield from _beside(network.parallel_dense, network.num_experts, hidden, name, shards)
-
-
-def routed_experts(
-    network: MixtureOfExperts, hidden: int, name: str, shards: Shards, built: Built
-) -> Modules:
-    """Yield a router and its experts, with projections to and from them where their vectors are narrower."""
-    weights = network.weights
-    choices = network.num_experts + weights.zero_experts
-    wide = weights.router_float32 or (weights.router_computes_float32 and built.float32_routers)
-    if built.quantized_routers:
-        yield Linear(f"{name}.gate", hidden, (choices,), router=True)
-    else:
-        yield PlainModule(choices * hidden, FLOAT32_BYTES if wide else None, outputs=choices)
-    if weights.router_bias:
-        yield PlainModule(choices, None if weights.expert_bias else FLOAT32_BYTES)
-    if weights.media_bias:
-        yield PlainModule(choices, FLOAT32_BYTES)
-    yield PlainModule(weights.hashed_tokens * network.experts_per_token, INT32_BYTES)
-    # Gemma 4 has its experts in a module of their own, beside the dense network.
-    routed = name if network.parallel_dense is None else f"{name.removesuffix('.mlp')}.moe"
-    yield Experts(
-        f"{routed}.experts",
-        shards.share(network.num_experts) if weights.sharded else shards.experts(network.num_experts),
-        weights.latent_size or hidden,
-        _expert_width(network, shards, built),
-        width_shards=1 if weights.sharded else shards.expert_width_shards,
-        bias=weights.expert_bias,
-        gated=weights.gated,
-        weighs_inputs=weights.weighs_inputs,
-        plain_softmax=weights.plain_softmax,
-        parts=weights.projections,
-    )
-    if weights.latent_size is not None:
-        yield Linear(f"{name}.fc1_latent_proj", hidden, (weights.latent_size,))
-        yield Linear(f"{name}.fc2_latent_proj", weights.latent_size, (hidden,))
-        yield PlainModule(weights.latent_norms * weights.latent_size)
-
-
-def _beside(dense: DenseFeedForward, experts: int, hidden: int, name: str, shards: Shards) -> Modules:
-    """Yield a dense network that runs beside the experts, with its norms and scales.
-
-    Source: vLLM 0.24.0, Gemma4DecoderLayer, Gemma4Router and Gemma4MoE.
-    """
-    yield from _dense(dense, hidden, name, shards)
-    yield PlainModule(3 * hidden + hidden + experts)

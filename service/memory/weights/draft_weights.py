@@ -12,7 +12,8 @@ from service.engines.releases import rules_for
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.parallelism import Parallelism
-from service.memory.weights.decoder_modules import Built, layer_modules
+from service.memory.weights.built import Built
+from service.memory.weights.decoder_modules import layer_modules
 from service.memory.weights.module_bytes import ModuleBytes
 from service.memory.weights.modules import (
     VOCABULARY_PADDING,
@@ -23,6 +24,7 @@ from service.memory.weights.modules import (
     Shards,
 )
 from service.memory.weights.parameters import cache_scales, parameter_bytes_per_stage
+from service.memory.weights.spellings import USUAL
 from service.memory.weights.weight_layout import DraftLayout, weight_layout_at
 from service.units import round_up
 
@@ -51,8 +53,10 @@ def draft_parameters(architecture: ModelArchitecture, deployment: Parallelism, r
     sizes = ModuleBytes(
         architecture.quantization if draft.stored_as_model else draft.quantization,
         weight_layout_at(release).quantized,
-        deployment.element_bytes(architecture),
-        deployment.compute_capability,
+        maps_parts=True,
+        spelling=USUAL,
+        element_bytes=deployment.element_bytes(architecture),
+        compute_capability=deployment.compute_capability,
     )
     size = sum(map(sizes.module, _modules(draft, deployment, release, sizes)))
     own = sizes.module(PlainModule(deployment.shards.vocabulary(draft.vocab_size) * draft.hidden_size))

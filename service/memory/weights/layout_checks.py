@@ -29,7 +29,8 @@ from service.memory.weights.compressed_checks import (
 )
 from service.memory.weights.mixed_shards import mixed_shards
 from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
-from service.memory.weights.module_bytes import AS_STORED, AWQ_METHODS
+from service.memory.weights.module_bytes import AS_STORED
+from service.memory.weights.module_schemes import AWQ_METHODS
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.packed_kernels import Device, packed_faults
 from service.memory.weights.parameters import (

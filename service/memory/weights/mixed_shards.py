@@ -5,8 +5,8 @@ from typing import Final
 
 from service.architecture.quantization import AUTO_ROUND
 from service.engines.rules.layouts import LayoutRules
-from service.memory.weights.module_bytes import AWQ_METHODS, COMPRESSED_TENSORS, NAME_LISTS, ModuleBytes
 from service.memory.weights.module_names import PREFIXES, module_names
+from service.memory.weights.module_schemes import AWQ_METHODS, COMPRESSED_TENSORS, NAME_LISTS, ModuleSchemes
 from service.memory.weights.modules import Linear, Module
 
 SKIPPED: Final = (
@@ -20,7 +20,7 @@ BY_SCHEME: Final = frozenset({COMPRESSED_TENSORS, "quark"})
 """Methods that look for names and expressions, and speak of schemes."""
 
 
-def mixed_shards(sizes: ModuleBytes, module: Module, rules: LayoutRules) -> str | None:
+def mixed_shards(sizes: ModuleSchemes, module: Module, rules: LayoutRules) -> str | None:
     """Return what a release says of a module of which only some projections are quantized, else ``None``.
 
     A list that names the fused module itself decides about all of it.
@@ -62,7 +62,7 @@ def _words(method: str, rules: LayoutRules, *, by_modelopt: bool) -> str | None:
     return INCONSISTENT if method in AUTO_ROUND else None
 
 
-def _listed(sizes: ModuleBytes) -> Callable[[str, tuple[str, ...]], bool]:
+def _listed(sizes: ModuleSchemes) -> Callable[[str, tuple[str, ...]], bool]:
     quantization = sizes.quantization
     if quantization is not None and (quantization.by_modelopt or quantization.method in WHOLE_NAMES):
         return module_names(quantization.ignored).lists

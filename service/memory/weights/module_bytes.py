@@ -1,18 +1,12 @@
 """Bytes of a rank's modules, by the checkpoint's quantization and the release."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final, assert_never
 
-from service.architecture.quantization import AUTO_ROUND, Quantization
-from service.architecture.weight_schemes import (
-    MXFP4_GROUP,
-    Granularity,
-    WeightFormat,
-    WeightScheme,
-)
-from service.memory.weights.module_names import PREFIXES, ModuleNames, bare, module_names
+from service.architecture.quantization import AUTO_ROUND
+from service.architecture.weight_schemes import WeightFormat, WeightScheme
+from service.memory.weights.module_schemes import AWQ_METHODS, GPTQ_METHODS, OUTPUT, ModuleSchemes
 from service.memory.weights.modules import (
     Experts,
     Linear,
@@ -28,17 +22,11 @@ from service.memory.weights.quantized import (
     runs_on_marlin,
     weight_only_experts,
 )
-from service.memory.weights.spellings import LAYERS, USUAL, Spelling, spelled
-from service.memory.weights.weight_layout import QuantizedLayout
 from service.units import round_up
 
 HOPPER: Final = 9
 AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
-AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
-NAME_LISTS: Final = AWQ_METHODS | {"fp8", "gpt_oss_mxfp4", "mxfp4"}
-"""Methods that look for names, or parts of them, in their lists: quant_utils.py is_layer_skipped."""
-GPTQ_METHODS: Final = frozenset({"auto_gptq", "gptq", "gptq_marlin"})
 AS_STORED: Final = AWQ_METHODS | GPTQ_METHODS
 """Methods of which a layer is quantized if the checkpoint has it so: quantizing tools leave routers alone.
 
@@ -46,44 +34,18 @@ A list of unquantized modules decides where there is one.
 
 Source: vLLM 0.19.0 to 0.33.0, maybe_update_config of AutoAWQConfig and AutoGPTQConfig: tensors' types decide.
 """
-
-
 _FLOATS: Final = frozenset({WeightFormat.FP8, WeightFormat.MXFP8})
 """Formats whose elements are of a type of PyTorch, which changes where a module is made of another."""
-_LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model", "vit_large_projector")
-"""Parts of names of modules that ModelOpt's checkpoints leave unquantized, whatever their lists say.
-
-Source: vLLM 0.11.2 to 0.33.0, ModelOptQuantConfigBase.get_quant_method.
-"""
-
-
-COMPRESSED_TENSORS: Final = "compressed-tensors"
-OUTPUT: Final = "lm_head"
-EXPERT_PROJECTIONS: Final = ("gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True)
-class ModuleBytes:
-    """Bytes of modules, by the checkpoint's quantization and the release."""
+class ModuleBytes(ModuleSchemes):
+    """Bytes of modules, by their schemes and the release."""
 
-    quantization: Quantization | None
-    layout: QuantizedLayout
     element_bytes: int
     compute_capability: tuple[int, int]
-    maps_parts: bool = True
-    """The model's class says of which projections a fused one is made, so lists may name these."""
-    spelling: Spelling = USUAL
-    """What the model's class calls its modules."""
     plain_output: bool = False
     """The model's class builds its output embedding without the checkpoint's quantization."""
-
-    @property
-    def by_name(self) -> bool:
-        """Whether equal modules may be stored in different schemes, because of their names."""
-        quantization = self.quantization
-        if quantization is None or not quantization.schemes:
-            return False
-        return bool(quantization.ignored) or any(group.targets for group in quantization.schemes)
 
     def module(self, module: Module) -> int:
         """Return the bytes of one module."""
@@ -99,14 +61,6 @@ class ModuleBytes:
                 return self._experts(module)
         assert_never(module)
 
-    def scheme_of(self, module: Module) -> WeightScheme | None:
-        """Return the scheme that the checkpoint names for a module, ``None`` for an unquantized one."""
-        if isinstance(module, Experts):
-            return self._expert_scheme(module)
-        if isinstance(module, Linear) and module.quantizable:
-            return self._scheme(module.name, module.parts)
-        return None
-
     def _head(self, head: OutputEmbedding) -> Linear:
         quantization = self.quantization
         quantizable = (
@@ -115,17 +69,10 @@ class ModuleBytes:
             and (
                 quantization.output
                 or (quantization.by_modelopt and self.layout.quantized_output)
-                or (self.layout.named_output and not head.tied and self._names_output(quantization))
+                or (self.layout.named_output and not head.tied and self.names_output)
             )
         )
         return Linear(OUTPUT, head.hidden_size, (head.rows,), quantizable=quantizable)
-
-    def _names_output(self, quantization: Quantization) -> bool:
-        """Whether a group of compressed-tensors names the output embedding, which is no linear layer."""
-        if quantization.method != COMPRESSED_TENSORS:
-            return False
-        prefixes, names = self._names(OUTPUT, ())
-        return any(found is not None and self._is_named(found, names, prefixes) for found, _ in self._groups)
 
     def _linear(self, linear: Linear) -> int:
         scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
@@ -226,17 +173,6 @@ class ModuleBytes:
             intermediate_size=round_up(experts.intermediate_size, rounding.intermediate),
         )
 
-    def _declared_scheme(self) -> WeightScheme | None:
-        """Return the scheme that the config states for routed experts alone, if it states one."""
-        declared = None if self.quantization is None else self.quantization.expert_scheme
-        if (
-            declared is not None
-            and declared.format is WeightFormat.NVFP4
-            and not self.layout.declared_nvfp4_experts
-        ):
-            return WeightScheme(WeightFormat.MXFP4, Granularity.GROUP, bits=4, group_size=MXFP4_GROUP)
-        return declared
-
     def _ordered(self, scheme: WeightScheme) -> WeightScheme:
         if scheme.format is WeightFormat.PACKED and scheme.byte_activations:
             return replace(scheme, channel_scales=self.layout.w4a8_channel_scales)
@@ -244,175 +180,7 @@ class ModuleBytes:
             return scheme
         return _with_order(scheme, repeated=scheme.activation_order)
 
-    def _expert_scheme(self, experts: Experts) -> WeightScheme | None:
-        quantization, parts = self.quantization, experts.parts
-        if quantization is not None and quantization.method == COMPRESSED_TENSORS:
-            parts = parts if self.layout.checkpoint_names else EXPERT_PROJECTIONS
-        if quantization is not None and quantization.method in GPTQ_METHODS:
-            # Source: vLLM 0.19.0 to 0.32.0, get_moe_quant_method: ``dynamic`` has the name of all of them.
-            parts = ()
-        return self._declared_scheme() or self._scheme(experts.name, parts)
-
-    def lacks_names_of(self, module: Module) -> bool:
-        """Whether experts are built unquantized because the checkpoint's lists name them otherwise."""
-        quantization = self.quantization
-        return (
-            isinstance(module, Experts)
-            and quantization is not None
-            and quantization.method == COMPRESSED_TENSORS
-            and self._expert_scheme(module) is None
-            and self._scheme(module.name, EXPERT_PROJECTIONS) is not None
-        )
-
-    def unmatched_name(self, module: Module) -> str | None:
-        """Return the name of a module that is refused: no group is for it, and no list leaves it.
-
-        Of experts the first projection of the first is looked up.
-        """
-        method = None if self.quantization is None else self.quantization.method
-        if method != COMPRESSED_TENSORS or not self.layout.names_every_layer or not self._groups:
-            return None
-        if isinstance(module, Experts):
-            prefixes, names = _named(self.spelling, module.name, EXPERT_PROJECTIONS)
-            names = names[1:2]
-        elif isinstance(module, Linear) and module.quantizable and not self.spelling.leaves(module.name):
-            prefixes, names = self._names(module.name, module.parts)
-        else:
-            return None
-        if any(self._ignored(each, prefixes) for each in names):
-            return None
-        named = (
-            targets is None or any(targets.has(each, prefixes) for each in names)
-            for targets, _ in self._groups
-        )
-        if any(named):
-            return None
-        return names[0] if prefixes == PREFIXES else prefixes[0] + names[0]
-
-    def shards_of(self, linear: Linear) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-        """Return the prefixes a fused module may have, its name after them, and those of its projections."""
-        parts = linear.parts if self.maps_parts else ()
-        prefixes, names = _named(self.spelling, linear.name, parts)
-        _, parts = spelled(self.spelling, linear.name, parts)
-        parent = names[0].rpartition(".")[0]
-        return prefixes, names[0], tuple(f"{parent}.{part}" for part in parts)
-
-    def ignores(self, name: str, prefixes: tuple[str, ...]) -> bool:
-        """Return whether a list leaves a module of some name unquantized."""
-        return self._ignored(name, prefixes)
-
-    def group_scheme(self, name: str, prefixes: tuple[str, ...]) -> WeightScheme | None:
-        """Return the scheme of the group that a name belongs to, whatever a list leaves."""
-        found = (scheme for targets, scheme in self._groups if targets is None or targets.has(name, prefixes))
-        return next(found, None)
-
-    def names_whole(self, name: str, prefixes: tuple[str, ...]) -> bool:
-        """Return whether a group names a module itself, and not by a pattern."""
-        return any(targets is not None and targets.lists(name, prefixes) for targets, _ in self._groups)
-
-    def _names(self, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the prefixes that a module may have, the engine's first, and its names after them."""
-        return _named(self.spelling, name, parts if self.maps_parts else ())
-
-    def _scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
-        """Return the scheme of a module, which is looked for in all groups once."""
-        known = self._schemes
-        if (name, parts) not in known:
-            known[name, parts] = self._found_scheme(name, parts)
-        return known[name, parts]
-
-    @cached_property
-    def _schemes(self) -> dict[tuple[str, tuple[str, ...]], WeightScheme | None]:
-        return {}
-
-    def _found_scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
-        quantization = self.quantization
-        if quantization is None or not quantization.schemes:
-            return None
-        if quantization.by_modelopt and any(part in name for part in _LEFT_BY_MODELOPT):
-            return None
-        if self.spelling.leaves(name):
-            return None
-        prefixes, names = self._names(name, parts)
-        if any(self._ignored(each, prefixes) for each in self._listed_names(names)):
-            return None
-        for targets, scheme in self._groups:
-            if targets is None or self._is_named(targets, names, prefixes):
-                return scheme if scheme is not None and self._builds(scheme) else None
-        return None
-
-    def _listed_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names of a module by which a list may leave it unquantized.
-
-        Source: vLLM 0.15.0 to 0.33.0, CompressedTensorsMoEMethod.get_moe_method: experts by the projections
-        of the first one alone.
-        """
-        method = "" if self.quantization is None else self.quantization.method
-        if names[0].endswith(".experts"):
-            by_projections = method == COMPRESSED_TENSORS
-        else:
-            by_projections = method in NAME_LISTS and not self.layout.fused_names
-        projections = names[1:] or names
-        return projections if by_projections else names
-
-    def _is_named(self, targets: ModuleNames, names: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
-        for each in names:
-            if targets.has(each, prefixes):
-                return True
-        method = "" if self.quantization is None else self.quantization.method
-        by_ends = method in AUTO_ROUND and self.layout.exceptions_by_ends
-        return by_ends and targets.end(names[0], prefixes)
-
-    @cached_property
-    def _ignored(self) -> Callable[[str, tuple[str, ...]], bool]:
-        return (lambda _, __: False) if self.quantization is None else _ignores(self.quantization)
-
-    @cached_property
-    def _groups(self) -> tuple[tuple[ModuleNames | None, WeightScheme | None], ...]:
-        """Each group's targets, ``None`` for every linear layer, and its scheme."""
-        groups = () if self.quantization is None else self.quantization.schemes
-        return tuple((module_names(each.targets) if each.targets else None, each.scheme) for each in groups)
-
-    def _builds(self, scheme: WeightScheme) -> bool:
-        """Whether a layer of this scheme is built quantized: always, but for mixed ModelOpt checkpoints."""
-        if self.quantization is None or self.quantization.method != "modelopt_mixed":
-            return True
-        if scheme.format is WeightFormat.MXFP8:
-            return self.layout.mixed_mxfp8
-        return self.layout.weight_only_nvfp4 or not scheme.weight_only
-
 
 @lru_cache(maxsize=256)
 def _with_order(scheme: WeightScheme, *, repeated: bool) -> WeightScheme:
     return replace(scheme, activation_order=True, repeated_scales=repeated)
-
-
-def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], bool]:
-    """Return whether a checkpoint leaves a module of some name unquantized, after any of some prefixes.
-
-    Source: vLLM 0.19.0 to 0.33.0, is_layer_skipped of AWQ's configs (``match_mode="substring"``) and
-    ModelOptQuantConfigBase.is_layer_excluded; 0.24.0, is_layer_skipped_bnb.
-    """
-    ignored = module_names(quantization.ignored)
-    if quantization.method in AWQ_METHODS or quantization.by_modelopt:
-        return lambda name, prefixes: ignored.has(name, prefixes) or ignored.occurs_in(name, prefixes)
-    if quantization.method == "bitsandbytes":
-        return lambda name, _: name in ignored or ignored.within(name)
-    return ignored.has
-
-
-@lru_cache(maxsize=1 << 15)
-def _named(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    known = spelling.prefixes if name.startswith(LAYERS) else ()
-    return known or PREFIXES, tuple(_spellings(*spelled(spelling, name, parts)))
-
-
-def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names that a checkpoint may use for a module."""
-    name = bare(name)
-    yield name
-    if name.endswith(".experts"):
-        yield from (f"{name}.0.{part}" for part in parts)
-        return
-    parent = name.rpartition(".")[0]
-    yield from (f"{parent}.{part}" for part in parts[:1])

@@ -18,9 +18,12 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
-from service.memory.weights.decoder_modules import Built, layer_modules, routed_experts
+from service.memory.weights.built import Built
+from service.memory.weights.decoder_modules import layer_modules
 from service.memory.weights.end_modules import end_modules
-from service.memory.weights.module_bytes import COMPRESSED_TENSORS, ModuleBytes
+from service.memory.weights.feed_forward_modules import routed_experts
+from service.memory.weights.module_bytes import ModuleBytes
+from service.memory.weights.module_schemes import COMPRESSED_TENSORS
 from service.memory.weights.modules import (
     Linear,
     Module,
@@ -203,15 +206,15 @@ def _rules(
     sizes = ModuleBytes(
         architecture.quantization,
         layout.quantized,
-        deployment.element_bytes(architecture),
-        deployment.compute_capability,
-        architecture.class_name not in layout.decoder.unmapped_classes,
-        spelling_of(
+        maps_parts=architecture.class_name not in layout.decoder.unmapped_classes,
+        spelling=spelling_of(
             architecture.class_name,
             release,
             by_transformers=architecture.class_name in layout.stages.transformers_classes,
         ),
-        architecture.class_name in layout.decoder.plain_outputs,
+        element_bytes=deployment.element_bytes(architecture),
+        compute_capability=deployment.compute_capability,
+        plain_output=architecture.class_name in layout.decoder.plain_outputs,
     )
     built = Built.of(
         layout.decoder,
