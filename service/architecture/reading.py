@@ -333,6 +333,7 @@ def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
         experts=_experts_declared(text),
         tying="tie_word_embeddings" in config or "tie_word_embeddings" in text,
         vision=config.section("vision_config") is not None,
+        thinker=config.section("thinker_config") is not None,
         untied=not text.boolean("tie_word_embeddings", default=True),
         text_tied=text.boolean("tie_word_embeddings"),
         attention_layers=family.attention_layers_specified,

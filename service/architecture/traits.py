@@ -56,6 +56,8 @@ class DeclaredFields:
     """Whether the text part says that it is."""
     vision: bool = False
     """Whether it has a part on images (``vision_config``)."""
+    thinker: bool = False
+    """Whether it has a part that holds its text part (``thinker_config``)."""
     attention_layers: bool = True
     """Whether the config (``layer_types``, say) shows the engine which layers of a hybrid attend."""
     head_size: int | None = None

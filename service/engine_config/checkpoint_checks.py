@@ -42,14 +42,6 @@ def check_checkpoint(
     """
     if quantization is None:
         return
-    algorithms = rules.modelopt_algorithms
-    if quantization.algorithm and quantization.algorithm not in algorithms:
-        raise EngineRefusal(
-            Stage.CONFIG,
-            f"VllmConfig: ModelOpt currently only supports: {list(algorithms)} quantizations in vLLM. Please "
-            "check the `hf_quant_config.json` file for your model's quant configuration.",
-            type="ValidationError",
-        )
     minimum = rules.quantization_min_capability.get(quantization.method)
     current = capability.major * 10 + capability.minor
     if minimum is not None and current < int(minimum):
@@ -105,6 +97,22 @@ def _check_activation_order(quantization: Quantization, rules: CheckpointRules) 
         scheme = group.scheme
         if scheme is not None and scheme.activation_order:
             raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {ORDERED[scheme.format]}", type="ValidationError")
+
+
+def check_modelopt_algorithm(quantization: Quantization | None, rules: LayoutRules) -> None:
+    """Refuse an algorithm of ModelOpt that the release does not know.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    algorithms = rules.modelopt_algorithms
+    if quantization is not None and quantization.algorithm and quantization.algorithm not in algorithms:
+        raise EngineRefusal(
+            Stage.CONFIG,
+            f"VllmConfig: ModelOpt currently only supports: {list(algorithms)} quantizations in vLLM. Please "
+            "check the `hf_quant_config.json` file for your model's quant configuration.",
+            type="ValidationError",
+        )
 
 
 def check_method(quantization: Quantization | None, rules: LayoutRules, auto_round: AutoRoundRules) -> None:

@@ -1,17 +1,31 @@
 """What some releases read of a config otherwise than the others."""
 
 from dataclasses import replace
+from typing import Final
 
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.engines.engine_rules import EngineRules
+from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.tied_outputs import TiedOutputRules
 
+DEFAULT_SIZES: Final = (
+    "The release reads the model's sizes from thinker_config alone, which the config lacks: it builds its "
+    "class's default sizes, which the weights do not fit. Take a checkpoint in the form of the model's "
+    "authors, or a release from 0.26.0 on."
+)
+
 
 def as_read_by(architecture: ModelArchitecture, release: EngineRules) -> ModelArchitecture:
-    """Return the model with the layers and the output that the release builds of it."""
+    """Return the model with the layers and the output that the release builds of it.
+
+    Raises:
+        EngineRefusal: the release reads nothing of the config (stage ``model``).
+    """
+    if architecture.class_name in release.checkpoints.thinker_alone and not architecture.declared.thinker:
+        raise EngineRefusal(Stage.MODEL, "", type="AssertionError", detail=DEFAULT_SIZES)
     architecture, rules = _with_output(architecture, release.tied_outputs), release.checkpoints
     if architecture.class_name in rules.left_to_transformers:
         return replace(

@@ -80,6 +80,7 @@ class DeviceTerms:
         quantization, unloadable = architecture.quantization, None
         try:
             quantization = weight_quantization.run_with(quantization, flags.quantization)
+            checkpoint_checks.check_modelopt_algorithm(quantization, rules.layouts)
             checkpoint_checks.check_checkpoint(
                 quantization, dtype, gpu.compute_capability, rules.checkpoints, flag=flags.quantization
             )
@@ -202,6 +203,7 @@ def configure(
 def _check_flags(architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules) -> None:
     """Refuse flags that the release does not take, whatever else is set."""
     check_partial_prefills(flags, rules.batches, rules.release)
+    weight_quantization.check_modelopt_file(architecture.quantization, rules.layouts)
     weight_quantization.check_method(
         architecture.quantization, flags.quantization, architecture.model_type, rules.checkpoints
     )

@@ -6,6 +6,7 @@ from service.architecture.quantization import Quantization
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.gguf import GGUF
+from service.engines.rules.layouts import LayoutRules
 
 READ_FROM_FILE: Final = frozenset(
     {
@@ -45,8 +46,6 @@ def check_method(
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if stored is not None and stored.file_algorithm:
-        _check_modelopt_file(stored.file_algorithm, rules)
     if stored is not None and stored.names_modelopt:
         return
     method, words, detail = flag, "", ""
@@ -75,8 +74,14 @@ def check_method(
         raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError", detail=detail)
 
 
-def _check_modelopt_file(algorithm: str, rules: CheckpointRules) -> None:
-    if algorithm.upper() not in rules.modelopt_file_algorithms:
+def check_modelopt_file(stored: Quantization | None, rules: LayoutRules) -> None:
+    """Refuse an algorithm that the release does not take of ModelOpt's own file.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    algorithm = "" if stored is None else stored.file_algorithm
+    if algorithm and algorithm.upper() not in rules.modelopt_file_algorithms:
         words = f"ModelConfig: Unknown ModelOpt quant algo: {algorithm}"
         raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
 

@@ -6,7 +6,7 @@ from service.advisor.dry_run import dry_start
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.quantization import Quantization
 from service.architecture.reading import read_architecture
-from service.engine_config.weight_quantization import check_method
+from service.engine_config.weight_quantization import check_modelopt_file
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
@@ -52,10 +52,10 @@ def test_a_release_knows_some_algorithms_of_modelopts_own_file(
     release: str, algorithm: str, known: bool
 ) -> None:
     stored = Quantization("modelopt_mixed", file_algorithm=algorithm)
-    rules = rules_for(find_release(release)).checkpoints
+    rules = rules_for(find_release(release)).layouts
     words = ""
     try:
-        check_method(stored, None, "nemotron_h", rules)
+        check_modelopt_file(stored, rules)
     except EngineRefusal as refusal:
         words = str(refusal)
 

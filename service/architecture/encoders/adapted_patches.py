@@ -245,38 +245,42 @@ def pixtral(config: Config) -> tuple[Tower, ...]:
     if vision is None:
         return ()
     text = config.section("text_config") or config
-    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
-    hidden = text.integer("hidden_size")
+    width, hidden = vision.integer("hidden_size"), text.integer("hidden_size")
     merge = config.count("spatial_merge_size", default=2) ** 2
     bias = config.boolean("multimodal_projector_bias")
+    names = "multi_modal_projector"
+    frame = (
+        Projection(f"{names}.linear_1", width, (hidden,), Split.COLUMN, bias),
+        Projection(f"{names}.linear_2", hidden, (hidden,), Split.ROW, bias),
+    )
+    return (pixtral_tower(vision, frame, extra=width + width * width * merge),)
+
+
+def pixtral_tower(vision: Config, frame: tuple[Projection, ...], *, extra: int = 0) -> Tower:
+    """Return Pixtral's tower; ``extra``: elements beside its layers and patches."""
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
     patch = (
         vision.count("num_channels", default=IMAGE_CHANNELS) * vision.integer("patch_size", default=14) ** 2
     )
-    names = "multi_modal_projector"
-    return (
-        Tower(
-            name="vision_tower",
-            depth=vision.layers("num_hidden_layers"),
-            layers="transformer.layers",
-            block=(
-                *attention_projections(
-                    ("attention.qkv_proj", "attention.o_proj"), width, bias=False, output_bias=False
-                ),
-                *feed_forward_projections(
-                    ("feed_forward.gate_up_proj", "feed_forward.down_proj"),
-                    width,
-                    inner,
-                    gated=True,
-                    bias=False,
-                ),
+    return Tower(
+        name="vision_tower",
+        depth=vision.layers("num_hidden_layers"),
+        layers="transformer.layers",
+        block=(
+            *attention_projections(
+                ("attention.qkv_proj", "attention.o_proj"), width, bias=False, output_bias=False
             ),
-            block_elements=2 * width,
-            frame=(
-                Projection(f"{names}.linear_1", width, (hidden,), Split.COLUMN, bias),
-                Projection(f"{names}.linear_2", hidden, (hidden,), Split.ROW, bias),
+            *feed_forward_projections(
+                ("feed_forward.gate_up_proj", "feed_forward.down_proj"),
+                width,
+                inner,
+                gated=True,
+                bias=False,
             ),
-            frame_elements=(patch + 1) * width + width + width * width * merge,
         ),
+        block_elements=2 * width,
+        frame=frame,
+        frame_elements=(patch + 1) * width + extra,
     )
 
 

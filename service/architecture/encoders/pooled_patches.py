@@ -1,6 +1,8 @@
 """Vision encoders whose patches are pooled, downsampled or joined by position."""
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config
 from service.architecture.encoders.audio import gemma4_audio
@@ -81,6 +83,43 @@ def gemma4(config: Config) -> tuple[Tower, ...]:
     vision, audio = config.section("vision_config"), config.section("audio_config")
     towers = () if vision is None else (_gemma4_vision(vision, hidden),)
     return towers if audio is None else (*towers, gemma4_audio(audio, hidden))
+
+
+UNIFIED_VISION: Final[Mapping[str, Any]] = {
+    "model_patch_size": 48,
+    "mm_embed_dim": 3840,
+    "mm_posemb_size": 1120,
+}
+UNIFIED_SOUND: Final = 640
+"""transformers 5.10 and 5.19, Gemma4UnifiedVisionConfig and Gemma4UnifiedAudioConfig."""
+
+
+def gemma4_unified(config: Config) -> tuple[Tower, ...]:
+    """Read the embedders of Gemma 4 Unified, which has no encoders.
+
+    Source: vLLM 0.26.0 and 0.33.0, Gemma4UnifiedVisionEmbedder and Gemma4MultimodalEmbedder.
+    """
+    hidden = (config.section("text_config") or config).integer("hidden_size")
+    specified, sound = config.section("vision_config"), config.section("audio_config")
+    if specified is None:
+        return ()
+    vision = replace(specified, fields={**UNIFIED_VISION, **specified.fields})
+    width = vision.integer("mm_embed_dim")
+    patch = 3 * vision.integer("model_patch_size") ** 2
+    # Three layer norms, and a table of positions for each of two axes.
+    elements = 2 * patch + 4 * width + 2 * vision.integer("mm_posemb_size") * width
+    audio = 0 if sound is None else sound.integer("output_proj_dims", default=UNIFIED_SOUND)
+    return (
+        Tower(
+            name="vision_embedder",
+            depth=0,
+            layers="",
+            block=(),
+            block_elements=0,
+            frame=(Projection("vision_embedder.patch_dense", patch, (width,), Split.COLUMN, bias=True),),
+            frame_elements=elements + (vision.integer("output_proj_dims", default=width) + audio) * hidden,
+        ),
+    )
 
 
 STEP3_DOWNSAMPLERS: Final = (2 * 2, 3 * 3)

@@ -1,9 +1,11 @@
 """CLIP and SigLIP encoders, whose layers are alike, followed by a projector to the decoder's width."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config
+from service.architecture.encoders.adapted_patches import pixtral_tower
 from service.architecture.encoders.media import IMAGE_CHANNELS
 from service.architecture.encoders.tower import (
     Projection,
@@ -26,6 +28,14 @@ SIGLIP: Final[Mapping[str, Any]] = {**CLIP, "patch_size": 16}
 """transformers 5.16, SiglipVisionConfig."""
 SIGLIP2: Final[Mapping[str, Any]] = {**SIGLIP, "num_patches": 256}
 """transformers 5.16, Siglip2VisionConfig."""
+PIXTRAL: Final[Mapping[str, Any]] = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "patch_size": 16,
+    "image_size": 1024,
+}
+"""transformers 4.57 and 5.19, PixtralVisionConfig."""
 INTERN: Final[Mapping[str, Any]] = {
     "hidden_size": 1024,
     "intermediate_size": 4096,
@@ -227,7 +237,7 @@ def lfm2(config: Config) -> tuple[Tower, ...]:
 
 
 def llava(config: Config) -> tuple[Tower, ...] | None:
-    """Read the tower of LLaVA, ``None`` for one that is neither CLIP nor SigLIP.
+    """Read the tower of LLaVA and Pixtral, ``None`` for one of no kind that the engine has.
 
     Source: vLLM 0.33.0, llava.py init_vision_tower_for_llava and LlavaMultiModalProjector.
     """
@@ -283,6 +293,10 @@ def _llava(config: Config, frame: tuple[Projection, ...], *, extra: int) -> tupl
         extra += (1 + 1 + NORM - 1) * vision.integer("hidden_size")
     elif kind == "siglip_vision_model":
         vision = _vision(config, SIGLIP)
+    elif kind == "pixtral":
+        vision = _vision(config, PIXTRAL)
+        tower = pixtral_tower(vision, frame, extra=extra)
+        return (replace(tower, depth=_read_layers(config, tower.depth)),)
     else:
         return None
     depth = _read_layers(config, vision.layers("num_hidden_layers"))

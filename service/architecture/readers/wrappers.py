@@ -135,7 +135,11 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "FunAudioChatForConditionalGeneration": _QWEN3,
     "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon", towers=projected_patches.fuyu),
     "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
-    "Gemma4UnifiedForConditionalGeneration": Wrapper("Gemma4ForCausalLM"),
+    "Gemma4UnifiedForConditionalGeneration": Wrapper(
+        "Gemma4ForCausalLM",
+        bidirectional_media=lambda text: text.fields.get("use_bidirectional_attention") == "vision",
+        towers=pooled_patches.gemma4_unified,
+    ),
     "Glm4vForConditionalGeneration": Wrapper(
         "Glm4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.glm4v
     ),

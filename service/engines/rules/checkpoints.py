@@ -44,10 +44,6 @@ class CheckpointRules:
     """Formats of checkpoints that a release runs by a method of another name, or whatever --quantization
     says.
     """
-    modelopt_algorithms: tuple[str, ...]
-    """Values of ModelOpt's quant_algo that the release knows, in its own order."""
-    modelopt_file_algorithms: frozenset[str]
-    """The same of a checkpoint whose quantization ModelOpt's own file, hf_quant_config.json, says alone."""
     quantization_min_capability: Mapping[str, str]
     """Least compute capability (x10) of each checkpoint format."""
     activation_types: tuple[ActivationTypes, ...]
@@ -72,3 +68,5 @@ class CheckpointRules:
     """Classes that need a config of images, and what they say where there is none."""
     miscounted_layers: Mapping[str, str]
     """Classes of which a release may build other layers than the config says, and why."""
+    thinker_alone: frozenset[str]
+    """Classes that read nothing of a config without ``thinker_config``, and build their default sizes."""

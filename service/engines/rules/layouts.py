@@ -43,3 +43,7 @@ class LayoutRules:
     """What it says of a checkpoint whose method is mxfp8; empty: it takes them where the GPU does."""
     modelopt_mxfp8_refusal: str
     """What it says of every ModelOpt checkpoint in MXFP8; empty: it takes them, if it knows the algorithm."""
+    modelopt_algorithms: tuple[str, ...]
+    """Values of ModelOpt's quant_algo that the release knows, in its own order."""
+    modelopt_file_algorithms: frozenset[str]
+    """Values of ModelOpt's quant_algo that it takes of ModelOpt's own file, hf_quant_config.json."""

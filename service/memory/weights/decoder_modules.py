@@ -21,6 +21,7 @@ from service.memory.weights.compressed_modules import compressed_modules, shared
 from service.memory.weights.feed_forward_modules import feed_forward_modules
 from service.memory.weights.mla_modules import indexer_modules, mla_modules
 from service.memory.weights.modules import (
+    PARTS_OF_QKV,
     Linear,
     Module,
     Modules,
@@ -31,7 +32,6 @@ from service.memory.weights.recurrent_modules import recurrent_modules
 from service.units import next_power_of_two
 
 FLOAT32_BYTES = 4
-PARTS_OF_QKV = ("q_proj", "k_proj", "v_proj")
 
 
 def layer_modules(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:

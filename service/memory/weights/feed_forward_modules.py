@@ -6,7 +6,7 @@ from service.architecture.layers.decoder_layer import FeedForward
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.memory.weights.built import Built
-from service.memory.weights.modules import Experts, Linear, Modules, PlainModule, Shards
+from service.memory.weights.modules import PARTS_OF_GATED, Experts, Linear, Modules, PlainModule, Shards
 from service.units import round_up
 
 FLOAT32_BYTES = 4
@@ -34,7 +34,7 @@ def _dense(
     width = shards.share(network.intermediate_size)
     first = network.intermediate_size if whole_gates else width
     outputs = (first, first) if network.gated else (first,)
-    parts = ("gate_proj", "up_proj") if network.gated else ()
+    parts = PARTS_OF_GATED if network.gated else ()
     first_name, last_name = network.names
     yield Linear(
         f"{name}.{'gate_up_proj' if network.gated else first_name}",

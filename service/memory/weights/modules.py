@@ -9,6 +9,9 @@ from typing import Final, TypeAlias
 
 from service.units import ceil_div, round_up
 
+PARTS_OF_QKV: Final = ("q_proj", "k_proj", "v_proj")
+PARTS_OF_GATED: Final = ("gate_proj", "up_proj")
+"""What checkpoints call the projections of which the engine makes one matrix."""
 VOCABULARY_PADDING: Final = 64
 """vLLM 0.32.0, vocab_parallel_embedding.DEFAULT_VOCAB_PADDING_SIZE."""
 

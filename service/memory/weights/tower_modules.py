@@ -1,17 +1,26 @@
 """The modules of an encoder of images or sound."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from service.architecture.encoders.tower import Projection, Split, Tower
 from service.architecture.model import ModelArchitecture
 from service.memory.media_choices import MediaChoices
 from service.memory.weights.modules import (
+    PARTS_OF_GATED,
+    PARTS_OF_QKV,
     Linear,
     Modules,
     PlainModule,
     Shards,
 )
 from service.memory.weights.weight_layout import TowerLayout
+
+FUSED: Final[Mapping[str, tuple[str, ...]]] = {
+    "qkv_proj": PARTS_OF_QKV,
+    "gate_up_proj": PARTS_OF_GATED,
+}
+"""Fused projections of encoders, by the last part of their names, and what checkpoints call their parts."""
 
 
 def modalities(architecture: ModelArchitecture, layout: TowerLayout, *, sound: bool) -> tuple[str, ...]:
@@ -73,6 +82,7 @@ def _projection(projection: Projection, prefix: str, shards: Shards, *, quantiza
         prefix + projection.name,
         inputs,
         outputs,
+        FUSED.get(projection.name.rpartition(".")[2], ()),
         bias=sum(outputs) if projection.bias else 0,
         input_shards=shards.tensor_parallel_size if projection.split is Split.ROW else 1,
         splits_outputs=shards.splits and projection.split is Split.COLUMN,
