@@ -212,10 +212,18 @@ _LITERALS: Final = ('f"', "f'")
 """Beginnings of a text in a program's source that has places for values."""
 
 
+_NUMBERED: Final = re.compile(r"(?:-{1,6}> ?)?\d{1,5} {2,40}\S")
+"""A line of source as IPython prints it, behind its number."""
+AROUND: Final = 14
+"""Lines of source that it prints around a call."""
+
+
 def is_source(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a line is the source below a frame, whose words the program has whether it fails or not."""
     if lines[at].text.startswith(_LITERALS):
         return True
+    if _NUMBERED.match(lines[at].text) is not None:
+        return any(frame_of(line) is not None for line in lines[max(0, at - AROUND) : at])
     return bool(at) and _CODE.match(lines[at].text) is not None and frame_of(lines[at - 1]) is not None
 
 

@@ -234,13 +234,14 @@ def test_a_request_that_failed_is_no_end_of_the_engine() -> None:
         ("Changing back to V0 using `export VLLM_USE_V1=0` it can start successfully.", True),
         ("After turning off the chunking optimization, the errors go away.", True),
         ("It fails in 0.8.5 but works fine with vLLM version 0.8.4.", True),
+        ("Version v0.25.0 is OK with the same command, and only v0.26.0 fails.", True),
         ("It does not work with the flag `--enforce-eager` either.", False),
         ("This should work when the option is set in the config.", False),
         ("Does it work when the model is loaded with another dtype?", False),
     ],
 )
 def test_what_a_person_says_to_work_is_quoted(sentence: str, works: bool) -> None:
-    """The first four follow vllm-project/vllm#7309, #17770, #19631 and #17344."""
+    """The first five follow vllm-project/vllm#7309, #17770, #19631, #17344 and #50660."""
     diagnosis = ending(
         "### Describe the bug", "It crashes.", sentence, "RuntimeError: CUDA error: out of memory"
     )
@@ -284,3 +285,17 @@ def test_a_report_that_is_cut_off_is_still_that_of_a_test() -> None:
     )
 
     assert ending(*lines).cause == "test_not_passed"
+
+
+def test_source_that_a_notebook_prints_says_nothing() -> None:
+    """The form of vllm-project/vllm#8352: a comment of IPython speaks of signals."""
+    diagnosis = ending(
+        "File /usr/lib/python3.10/site-packages/IPython/core/magics/script.py:315, in shebang(self, line)",
+        "    311     # If we get here and p.returncode is still None, we must have",
+        "    313     # in case it's stuck in uninterruptible sleep. -9 = SIGKILL",
+        "--> 315     raise CalledProcessError(rc, cell)",
+        "",
+        "CalledProcessError: Command 'a' returned non-zero exit status 1.",
+    )
+
+    assert diagnosis.cause != "process_killed"
