@@ -15,7 +15,8 @@ MOST_OF_SENTENCE: Final = 240
 """Characters of a sentence that are shown."""
 _WORKS: Final = re.compile(
     r"(?i)\b(?:works?|worked|(?:runs?|ran|starts?|loads?|serves?) (?:fine|normally|successfully|well)|"
-    r"(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|no longer (?:happens|occurs|crashes|fails)|"
+    r"(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|"
+    r"no longer (?:happens|occurs|crashes|fails)|"
     r"(?:is|was|get|gets|got) (?:resolved|solved|fixed) (?:by|with|when|after)|"
     r"(?:does|did)(?:n't| not) (?:happen|occur|appear)|"
     r"(?:solve|solves|resolve|resolves|fix|fixes) (?:it|this|the (?:issue|problem|error)))\b"
