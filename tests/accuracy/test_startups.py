@@ -248,6 +248,8 @@ def test_errors_of_a_worked_example() -> None:
         ("0.22.1 (NGC 26.05 base)", ("0.22.1",)),
         ("0.23.1rc1.dev531+ga65f93fb2", ("0.23.1", "0.24.0")),
         ("0.26.0-8cfe525c", ("0.26.0",)),
+        ("0.21.0+2325b6f0.dev", ("0.21.0", "0.22.0")),
+        ("0.13.0+faa43db", ("0.13.0",)),
     ],
 )
 def test_a_told_release_is_read(specified: str, releases: tuple[str, ...]) -> None:
@@ -285,10 +287,12 @@ def test_a_row_that_cannot_be_planned_says_why(specified: dict[str, object], rea
 
 def test_flags_are_read_from_the_command_that_was_told() -> None:
     text = "vllm serve x --max-model-len 4096 --no-enable-prefix-caching 'max_num_seqs': 8 --dtype bfloat16"
+    text += " --moe-backend cutlass"
     flags = read_startup(ROW | {"other_flags": text}).flags
 
     assert (flags.max_model_len, flags.max_num_seqs, flags.dtype) == (4096, 8, "bfloat16")
     assert flags.enable_prefix_caching is False
+    assert flags.moe_backend == "cutlass"
     assert flags.gpu_memory_utilization is None
 
 
