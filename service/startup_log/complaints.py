@@ -31,6 +31,13 @@ _DENIES: Final = re.compile(
 
 
 _CHANGE: Final = re.compile(r"(?i)^#{1,4} (?:purpose|test plan|test result|what this pr does)\b")
+_THIS_CHANGE: Final = re.compile(
+    r"(?i)^[\s>*-]{0,8}this (?:pr|pull request) "
+    r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac)\w{0,4}\b"
+)
+"""Beginning of a sentence about a change."""
+_REPORTS: Final = ("[bug]", "# [bug]", "[usage]", "# [usage]")
+"""Beginnings of the titles of reports."""
 _SUMMARY: Final = re.compile(r"(?i)^#{1,4} (?:summary|what does this pr do|changes)\b")
 _CHANGES: Final = re.compile(
     r"(?i)^#{0,2} ?(?:\[(?:bug-?fix|build|ci|ci/build|core|kernel|hardware|model|frontend|refactor|feat)\])"
@@ -42,10 +49,20 @@ _CHANGES: Final = re.compile(
 def describes_change(lines: Sequence[LogLine]) -> bool:
     """Whether a text describes a change of code, and no failure: by its headings, and by its title."""
     heads = [line.text for line in lines[:MOST_OF_CHANGE] if line.text.startswith("#")]
-    if any(map(_CHANGE.match, heads)):
-        return True
     title = next((line.text for line in lines if line.text), "")
+    if title.lower().startswith(_REPORTS):
+        return False
+    told = any(_THIS_CHANGE.match(line.text) for line in lines[:MOST_OF_CHANGE])
+    if told or any(map(_CHANGE.match, heads)):
+        return True
     return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
+
+
+def only_describes_change(lines: Sequence[LogLine]) -> bool:
+    """Whether a text describes a change of code, and holds neither an error of a log nor calls."""
+    return describes_change(lines) and not any(
+        line.level in FAILING or frame_of(line) is not None for line in lines
+    )
 
 
 def is_complaint(line: LogLine, cause: FailureCause) -> bool:

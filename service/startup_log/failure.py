@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from service.startup_log.complaints import only_describes_change
 from service.startup_log.described_failures import of_quoting_title
 from service.startup_log.drivers import needed_for, read_driver
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
@@ -67,7 +68,7 @@ ANY_PART: Final = "*"
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
-    found = of_hang(_root_of(lines), lines)
+    found = None if only_describes_change(lines) else of_hang(_root_of(lines), lines)
     if found is None or found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:

@@ -56,6 +56,12 @@ CHANGES = [
 ## Context
 
 Without native kernels users cannot run it, the GPU reports compute capability 12.1 (SM121).""",
+    # The form of argilla-io/distilabel#842, which quotes what no longer happens
+    """Create a placement group for steps
+
+## Description
+
+This PR makes one. It avoids `Ray does not allocate any GPUs on the driver node`.""",
     # The headings of vllm-project/vllm, .github/PULL_REQUEST_TEMPLATE.md
     """Guard the macro of the kernels
 
