@@ -39,6 +39,7 @@ from service.startup_log.which_traceback import (
     handled_before,
     in_connector,
     without_contradicted,
+    without_other_title,
 )
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
@@ -117,6 +118,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     weakly = {each.at for each in weak} | requests
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
+    certain = without_other_title(certain, lines)
     first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
     if first is not None:
         first = below_heading(first, certain, raised, lines)

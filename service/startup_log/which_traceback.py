@@ -11,6 +11,8 @@ from service.startup_log.logged_failure import is_wrapper
 from service.startup_log.titles import BEFORE_THE_ENGINE
 from service.startup_log.tracebacks import BELOW_A_CHAIN, HANDLING, HEADER, MOST_LINES, Frame, frames_above
 
+ERROR: Final = "ERROR"
+"""The level of what the engine reports as an error."""
 EXECUTORS: Final = ("/vllm/v1/executor/", "/vllm/executor/")
 """Files of the executor, which raises again what a worker raised."""
 ENGINE: Final = ("/vllm/", "/vllm_")
@@ -94,6 +96,20 @@ def without_contradicted(
 def _is_of_engine(frame: Frame) -> bool:
     path = f"/{frame.path}"
     return any(each in path for each in ENGINE) and not any(each in path for each in OF_BUILDS)
+
+
+def without_other_title(known: list[KnownWords], lines: Sequence[LogLine]) -> list[KnownWords]:
+    """Return known words without those of a title that no line below has, where a log below shows others.
+
+    A text below the title of a thread is often about another error than the thread began with.
+    """
+    title = next((at for at, line in enumerate(lines) if line.text), 0)
+    if not known or known[0].at != title or lines[title].level:
+        return known
+    logged = [each for each in known[1:] if lines[each.at].level == ERROR]
+    if not logged or any(each.cause is known[0].cause for each in known[1:]):
+        return known
+    return known[1:]
 
 
 def handled_before(

@@ -86,3 +86,42 @@ def test_what_was_installed_into_an_image_is_not_missing() -> None:
     found = diagnose(read_log(text), None)
 
     assert found is None or found.cause != "package_missing"
+
+
+OTHER = """\
+`RuntimeError: The size of tensor a (X) must match the size of tensor b (Y) at non-singleton dimension 1`
+
+I cannot launch this model.
+
+ERROR 05-29 13:43:45 [core.py:387] {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        # vllm-project/llm-compressor#1489: a comment below the title of a thread
+        (
+            "ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons:",
+            "quantization_not_supported",
+        ),
+        (
+            "RuntimeError: The size of tensor a (1280) must match the size of tensor b (2560) at dimension 1",
+            "weights_do_not_fit_the_class",
+        ),
+        ("RuntimeError: Engine core initialization failed.", "weights_do_not_fit_the_class"),
+    ],
+)
+def test_a_log_counts_where_its_error_is_not_that_of_the_title(error: str, cause: str) -> None:
+    found = diagnose(read_log(OTHER.format(error=error)), None)
+
+    assert found is not None
+    assert found.cause == cause
+
+
+def test_a_start_of_hours_is_slow() -> None:
+    """vllm-project/vllm#5405."""
+    found = diagnose(read_log("[Bug]: The service takes two hours to start because of NCCL"), None)
+
+    assert found is not None
+    assert found.cause == "start_is_slow"
