@@ -14,8 +14,8 @@ MOST: Final = 2
 MOST_OF_SENTENCE: Final = 240
 """Characters of a sentence that are shown."""
 _WORKS: Final = re.compile(
-    r"(?i)\b(?:works?|worked|(?:runs?|ran|starts?|loads?|serves?) (?:fine|normally|successfully|well)|"
-    r"(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|"
+    r"(?i)\b(?:works?|worked|(?:runs?|ran|starts?|boots?|loads?|serves?) (?:fine|normally|successfully|well)|"
+    r"workaround(?= ?:)|(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|"
     r"no longer (?:happens|occurs|crashes|fails)|"
     r"(?:is|was|get|gets|got) (?:resolved|solved|fixed) (?:by|with|when|after)|"
     r"(?:does|did)(?:n't| not) (?:happen|occur|appear)|"

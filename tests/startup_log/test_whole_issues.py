@@ -235,19 +235,27 @@ def test_a_request_that_failed_is_no_end_of_the_engine() -> None:
         ("After turning off the chunking optimization, the errors go away.", True),
         ("It fails in 0.8.5 but works fine with vLLM version 0.8.4.", True),
         ("Version v0.25.0 is OK with the same command, and only v0.26.0 fails.", True),
+        ("Reported workaround: `VLLM_USE_DEEP_GEMM=0`, at a cost of 5 percent of the speed.", True),
         ("It does not work with the flag `--enforce-eager` either.", False),
         ("This should work when the option is set in the config.", False),
         ("Does it work when the model is loaded with another dtype?", False),
     ],
 )
 def test_what_a_person_says_to_work_is_quoted(sentence: str, works: bool) -> None:
-    """The first five follow vllm-project/vllm#7309, #17770, #19631, #17344 and #50660."""
+    """The first six follow vllm-project/vllm#7309, #17770, #19631, #17344, #50660 and #47130."""
     diagnosis = ending(
         "### Describe the bug", "It crashes.", sentence, "RuntimeError: CUDA error: out of memory"
     )
 
     assert [each.words for each in diagnosis.works] == ([sentence] if works else [])
     assert all(each.line == 3 for each in diagnosis.works)
+
+
+def test_a_kernel_that_is_missing_is_no_fault_of_the_draft() -> None:
+    """The title of vllm-project/vllm#48082."""
+    title = "[Bug]: MTP crashes on B200 after FlashInfer selects a missing TRTLLM-Gen cubin"
+
+    assert ending(title).cause == "flashinfer_kernel_failed"
 
 
 def test_calls_of_another_block_are_not_those_of_an_exception() -> None:
