@@ -142,5 +142,5 @@ _FACTS: Final[Mapping[str, Sequence[str]]] = _TABLES["facts"]
 
 def facts_in(texts: Iterable[str]) -> frozenset[str]:
     """Return the facts that a log tells of its start, by their words in small letters."""
-    found = {name for text in texts for name, words in _FACTS.items() if any(each in text for each in words)}
-    return frozenset(found)
+    text = "\n".join(texts)
+    return frozenset(name for name, words in _FACTS.items() if any(each in text for each in words))

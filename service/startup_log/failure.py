@@ -12,6 +12,7 @@ from service.startup_log.failed_builds import with_first_error
 from service.startup_log.forms import with_form
 from service.startup_log.known_words import (
     KnownWords,
+    SearchedLines,
     known_words,
     over_two_lines,
     requests_beside_failures,
@@ -69,6 +70,7 @@ ANY_PART: Final = "*"
 
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
+    lines = SearchedLines(lines)
     found = None if only_describes_change(lines) else of_hang(_root_of(lines), lines)
     if found is None or found.cause is None:
         return found

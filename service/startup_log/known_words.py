@@ -1,9 +1,10 @@
 """Finds the words of known causes in the lines of a log."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import Final
 
@@ -45,36 +46,69 @@ class KnownWords:
     values: Mapping[str, float | str]
 
 
+class SearchedLines(tuple[LogLine, ...]):  # noqa: SLOT001 - what was found is kept in its dictionary
+    """Lines of which the known words are found once, though several questions about a failure need them."""
+
+    @cached_property
+    def known(self) -> Sequence[KnownWords]:
+        """The known words of lines that report a failure."""
+        return _known_words(self, quiet=False)
+
+    @cached_property
+    def of_all(self) -> Sequence[KnownWords]:
+        """The known words of all lines: a line's depend on no other line, so only the quiet ones are new."""
+        quiet = [at for at, line in enumerate(self) if _is_silent(line)]
+        found = {each.at: each for each in self.known}
+        for at in quiet:
+            found.pop(at, None)
+        for each in _known_words([self[at] for at in quiet], quiet=True):
+            found[quiet[each.at]] = replace(each, at=quiet[each.at])
+        return [found[at] for at in sorted(found)]
+
+
 def known_words(lines: Sequence[LogLine], *, quiet: bool = False) -> Iterator[KnownWords]:
     """Yield the first known cause of each line that has one, with the values of all its templates.
 
     ``quiet``: warnings and messages of the engine that report no failure count too.
     """
+    if isinstance(lines, SearchedLines):
+        return iter(lines.of_all if quiet else lines.known)
+    return iter(_known_words(lines, quiet=quiet))
+
+
+def _known_words(lines: Sequence[LogLine], *, quiet: bool) -> Sequence[KnownWords]:
+    said = [(line.text, not quiet and _is_silent(line)) for line in lines]
+    # Ranks and restarts repeat lines, which are searched once.
+    once = list(dict.fromkeys(said))
+    known = {once[each.at]: each for each in _known([text for text, _ in once], [mute for _, mute in once])}
+    found = ((at, known.get(each)) for at, each in enumerate(said))
+    return [KnownWords(at, each.cause, each.values) for at, each in found if each is not None]
+
+
+def _known(texts: Sequence[str], silent: Sequence[bool]) -> Iterable[KnownWords]:
+    """Return the first known cause of each text that has one; ``silent``: texts that report no failure."""
     found: dict[int, KnownWords] = {}
-    values_of: _ValuesOf = {}
-    texts = [line.text for line in lines]
     # Who writes a message down often marks other words of it than the engine does, or escapes its quotes.
     unmarked = [_unmarked(text) for text in texts]
-    silent = set() if quiet else {at for at, line in enumerate(lines) if _is_silent(line)}
     for at, which, text in chain(_said(texts), _said(unmarked)):
         cause, template = _SENTENCES[which]
         before = _unless_weaker(found.get(at), cause)
         if before is not None and (before.cause is not cause or not template.kinds):
             continue
-        if before is None and (at in silent or _is_denied(cause, lines[at].text, text)):
+        if before is None and (silent[at] or _is_denied(cause, texts[at], text)):
             continue
-        for values in _values(which, text, values_of):
+        for values in template.find(text):
             known = {} if before is None else before.values
             before = found[at] = KnownWords(at, cause, {**known, **values})
     for at, cause in _by_form(texts):
-        if at not in silent and _says_more(cause, found.get(at)):
+        if not silent[at] and _says_more(cause, found.get(at)):
             found[at] = KnownWords(at, cause, {})
     for at, cause in _none_left(texts):
         found.setdefault(at, KnownWords(at, cause, {}))
-    for at, line in enumerate(lines):
-        if line.text in _WHOLE and at not in found:
-            found[at] = KnownWords(at, _WHOLE[line.text], {})
-    yield from (found[at] for at in sorted(found))
+    for at, text in enumerate(texts):
+        if text in _WHOLE and at not in found:
+            found[at] = KnownWords(at, _WHOLE[text], {})
+    return found.values()
 
 
 def _is_silent(line: LogLine) -> bool:
@@ -95,16 +129,6 @@ def _unmarked(text: str) -> str:
     return without_backticks(text).replace(ESCAPED, "'")
 
 
-_ValuesOf = dict[tuple[int, str], Sequence[Mapping[str, float | str]]]
-
-
-def _values(which: int, text: str, known: _ValuesOf) -> Sequence[Mapping[str, float | str]]:
-    """Return the values of a sentence in a text; ranks and restarts repeat lines, which are searched once."""
-    if (which, text) not in known:
-        known[which, text] = tuple(_SENTENCES[which][1].find(text))
-    return known[which, text]
-
-
 def _says_more(cause: FailureCause, before: KnownWords | None) -> bool:
     if before is None:
         return True
@@ -112,7 +136,7 @@ def _says_more(cause: FailureCause, before: KnownWords | None) -> bool:
 
 
 def _is_denied(cause: FailureCause, *texts: str) -> bool:
-    return any(words in text for words in cause.unless for text in texts)
+    return bool(cause.unless) and any(any(map(text.__contains__, cause.unless)) for text in {*texts})
 
 
 def _by_form(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
@@ -175,4 +199,5 @@ def requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLin
 
 def shows_death(lines: Sequence[LogLine]) -> bool:
     """Whether a log shows that an engine which has served ended."""
-    return any(words in line.text for line in lines for words in DEATHS)
+    text = "\n".join(line.text for line in lines)
+    return any(words in text for words in DEATHS)

@@ -101,7 +101,7 @@ class Failure:
 
 def is_wrapper(text: str) -> bool:
     """Whether a text only says that something else failed."""
-    return any(words in text for words in WRAPPERS)
+    return any(map(text.__contains__, WRAPPERS))
 
 
 def of_known(

@@ -31,7 +31,8 @@ UNSTARTED: Final = frozenset({"loading", "profiling"})
 
 def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
     """Whether the lines show requests of an engine, or a call that only an engine makes which has started."""
-    if milestone not in UNSTARTED and any(words in line.text for line in lines for words in SERVED):
+    text = "\n".join(line.text for line in lines)
+    if milestone not in UNSTARTED and any(words in text for words in SERVED):
         return True
     if any(line.level == "ERROR" and (is_of_request(line) or _is_printed(line)) for line in lines):
         return True

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from service.startup_log.log import read_log
-from tests.startup_log.hostile import SENTENCES, UNITS, hostile_log
+from tests.startup_log.hostile import SENTENCES, UNITS, hostile_log, numbered_log
 
 SIZE: Final = 2 << 20
 MOST: Final = 1.5
@@ -17,8 +17,14 @@ SHOWN: Final = 8
 
 def hostile_table() -> Table:
     """Return the slowest of all shapes, in seconds of processor time."""
+    pieces = (*UNITS, *(f"{each}\n" for each in SENTENCES))
+    lines = (unit for unit in UNITS if unit.endswith("\n"))
     costs = sorted(
-        ((_cost(unit), unit) for unit in (*UNITS, *(f"{each}\n" for each in SENTENCES))), reverse=True
+        [
+            *((_cost(hostile_log(unit, SIZE)), unit) for unit in pieces),
+            *((_cost(numbered_log(unit, SIZE)), f"{unit} numbered") for unit in lines),
+        ],
+        reverse=True,
     )
     over = sum(cost > MOST for cost, _ in costs)
     title = f"reading 2 MiB of one piece: {len(costs)} pieces, {over} over {MOST} s of processor time"
@@ -30,8 +36,7 @@ def hostile_table() -> Table:
     return table
 
 
-def _cost(unit: str) -> float:
-    text = hostile_log(unit, SIZE)
+def _cost(text: str) -> float:
     started = process_time()
     read_log(text)
     return process_time() - started

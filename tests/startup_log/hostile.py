@@ -1,4 +1,4 @@
-"""Pieces of which hostile logs are made, each repeated up to the length of a log."""
+"""Pieces of which hostile logs are made, each repeated up to the length of a log, as it is or numbered."""
 
 from typing import Final
 
@@ -122,6 +122,12 @@ UNITS: Final = (
     "KeyError: 'a.1.\n",
     'a.py", line 1, in a\n',
     "raise ValueError('a\n",
+    "RuntimeError: CUDA error: out of memory\n",
+    "GPU 0: NVIDIA A100\nCUDA runtime version: 12.4\n",
+    "Traceback (most recent call last):\n",
+    '  + Exception Group Traceback (most recent call last):\n  |   File "a.py", line 1, in a\n',
+    "args:\n- --model\n- a/b\n",
+    "Engine core initialization failed. See root cause above. Failed core proc(s): {}\n",
 )
 """Beginnings of brackets, quotes, secrets, files, frames and prefixes that do not end."""
 
@@ -129,3 +135,12 @@ UNITS: Final = (
 def hostile_log(unit: str, size: int) -> str:
     """Return a log of ``size`` characters that repeats one piece."""
     return (unit * (size // len(unit) + 1))[:size]
+
+
+def numbered_log(unit: str, size: int) -> str:
+    """Return a log of ``size`` characters whose lines differ, so that none is known from another one."""
+    pieces, length = list[str](), 0
+    while length < size:
+        pieces.append(unit.replace("\n", f" {len(pieces)}\n"))
+        length += len(pieces[-1])
+    return "".join(pieces)[:size]
