@@ -307,3 +307,19 @@ def test_source_that_a_notebook_prints_says_nothing() -> None:
     )
 
     assert diagnosis.cause != "process_killed"
+
+
+def test_a_socket_that_is_closed_under_a_wait_says_nothing_of_its_folder() -> None:
+    """The form of vllm-project/vllm#11232: the frontend waits for an engine that has ended."""
+    raised = "zmq.error.ZMQError: Operation not supported"
+    waits = (
+        "Task exception was never retrieved",
+        HEADER,
+        frame("vllm/engine/multiprocessing/client.py", "run_output_handler_loop"),
+        frame("zmq/_future.py", "poll", "raise _zmq.ZMQError(_zmq.ENOTSUP)"),
+        raised,
+        "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
+    )
+
+    assert ending(*waits).cause == "engine_died_serving"
+    assert ending(raised).cause == "socket_folder_not_usable"
