@@ -34,6 +34,7 @@ def of_sentence(lines: Sequence[LogLine]) -> Failure | None:
 
     Of these only such count as say by themselves where they were raised and what that means.
     """
+    lines = [line for line in lines if not is_harmless(line)]
     found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
     if found is None:
         return _of_python(lines)

@@ -281,3 +281,13 @@ def test_the_condition_of_a_test_is_not_what_failed() -> None:
 
     assert failure is not None
     assert failure.message == "Only dense CPU tensors can be pinned"
+
+
+def test_metadata_of_a_folder_that_the_hub_does_not_have_end_nothing() -> None:
+    """vLLM 0.14.0, transformers_utils/config.py try_get_safetensors_metadata; QwenLM/Qwen3-ASR#15."""
+    asked = "Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/a'."
+    prefix = "(APIServer pid=1) ERROR 01-30 10:43:06 [repo_utils.py:65]"
+    line = f"{prefix} Error retrieving safetensors: {asked} Use `repo_type` argument if needed."
+    after = "(APIServer pid=1) INFO 01-30 10:43:08 [model.py:1545] Using max model len 65536"
+
+    assert read_log(f"{line}\n{after}\n").failure is None
