@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from service.startup_log.complaints import only_describes_change
@@ -64,6 +65,8 @@ CONNECTION_LOST: Final = frozenset({"ConnectionResetError", "BrokenPipeError"})
 """Classes of exceptions that mostly follow from the end of another process of the engine."""
 OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
+MOST_QUOTED: Final = 64
+"""Exceptions with the words of a title above which calls are looked for."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 
@@ -208,13 +211,13 @@ def _quoting_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> s
     below = (each for each in raised.values() if each.at != at and each.type == title.type and each.message)
     if not title.message:
         return {at} if any(below) else set()
-    return {at} if any(_quotes(title.message, each, lines) for each in below) else set()
+    quoted = (each for each in below if _quotes(title.message, each))
+    return {at} if any(frames_above(each.at, lines) for each in islice(quoted, MOST_QUOTED)) else set()
 
 
-def _quotes(title: str, exception: Raised, lines: Sequence[LogLine]) -> bool:
-    """Whether a title has the message of an exception of a traceback, or its beginning."""
-    within = exception.message in title or exception.message.startswith(title)
-    return within and bool(frames_above(exception.at, lines))
+def _quotes(title: str, exception: Raised) -> bool:
+    """Whether a title has the message of an exception, or its beginning."""
+    return exception.message in title or exception.message.startswith(title)
 
 
 def _repeated_above(raised: Mapping[int, Raised], other: set[int], lines: Sequence[LogLine]) -> set[int]:
