@@ -20,6 +20,11 @@ class Dropped:
     """The release that the engine says ran it last."""
     by_transformers: Version | None = None
     """From when transformers' own code is tried in its stead, and fails on the layers that do not attend."""
+    runs: Version | None = None
+    """From when transformers' own code runs in its stead, whatever the list of dropped classes says.
+
+    Source: vLLM 0.24.0 to 0.33.0, models/registry.py inspect_model_cls; Dots1 asked of 0.26.0 and 0.33.0.
+    """
 
 
 @cache
@@ -37,8 +42,8 @@ def dropped_classes() -> Mapping[str, Dropped]:
 
 
 def _dropped(entry: Mapping[str, str]) -> Dropped:
-    tried = entry.get("by_transformers")
-    return Dropped(Version(entry["since"]), entry["last"], Version(tried) if tried is not None else None)
+    tried, runs = (Version(entry[key]) if key in entry else None for key in ("by_transformers", "runs"))
+    return Dropped(Version(entry["since"]), entry["last"], tried, runs)
 
 
 @cache
@@ -62,7 +67,9 @@ def check_model_class(class_name: str, release: Version) -> None:
             type="ValidationError",
             detail=f"vLLM {release} has no {class_name}: it came with {first}.",
         )
-    if dropped is not None and release >= dropped.since and not _tried(dropped, release):
+    if dropped is None or (dropped.runs is not None and release >= dropped.runs):
+        return
+    if release >= dropped.since and not _tried(dropped, release):
         raise EngineRefusal(
             Stage.CONFIG,
             f"ModelConfig: Model architecture {class_name} was supported in vLLM until v{dropped.last}, and "

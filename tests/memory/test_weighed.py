@@ -8,8 +8,9 @@ float16), models of text and media whose text part ties its output and whose who
 reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
 (seeds 20261401 and 20261402), and encoders: by the defaults of their config classes (`towers`), of configs
-whose code was replaced by a class without rules (`custom`), and of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR
-(`omni`). Most models with more than eight layers were cut to eight, but for the last five kinds. Rows with
+whose code was replaced by a class without rules (`custom`), of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR
+(`omni`), and a class that transformers runs since vLLM dropped its own (`dropped`). Most
+models with more than eight layers were cut to eight, but for the last five kinds. Rows with
 `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
 name the quantized layers.
 """
