@@ -77,9 +77,10 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     texts = ["" if line.level in QUIET else line.text for line in lines]
     said = dict.fromkeys(at for at, _ in lines_containing(texts, WRAPPERS))
     wrappers = [lines[at] for at in said if not _is_told(lines[at])]
-    # The statement that raises one has its words too.
-    wrapper = next(
-        (line for line in wrappers if not line.text.startswith("raise ")), next(iter(wrappers), None)
+    # The statement that raises one has its words too, and so can a title above the calls.
+    after = lines[at].number if at is not None else 0
+    wrapper = min(
+        wrappers, key=lambda line: (line.text.startswith("raise "), line.number <= after), default=None
     )
     warned = _warning(list(known_words(lines, quiet=True)), lines)
     if warned is not None and (complains or at is not None or wrapper is not None):
@@ -87,7 +88,8 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     if at is None:
         return None if wrapper is None else _of_task(of_line(wrapper, NOWHERE))
     below = wrapper is not None and wrapper.number > lines[at].number
-    if not below and (raised := raised_by_source(at, lines)) is not None:
+    raised = None if below else raised_by_source(at, lines)
+    if raised is not None and not is_wrapper(raised.message):
         return of_exception(raised, lines)
     origin, frames = where_cut(at, lines)
     if (headed := message_above(at, lines)) is not None and not is_wrapper(headed.message):

@@ -93,8 +93,8 @@ def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:
 
 
 def _beside_words(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return what the program says, with the cause that a person describes; the name of a model is none."""
-    found = described(sentences(lines), counts=beside(lines), in_names=False)
+    """Return what the program says, with the cause that a person describes."""
+    found = described(sentences(lines), counts=beside(lines))
     if found is None or found.cause is None or found.general:
         return failure
     return replace(failure, said=said_by(found, found.cause))

@@ -74,9 +74,10 @@ _REASON: Final = re.compile(
 )
 """What shows that a sentence says why, or in which case, something failed."""
 _NAMED_MODEL: Final = re.compile(
-    r"(?<![\w./-])(?:[\w.-]{1,60}/)?(?=[\w.-]{0,80}\d[bB](?![a-zA-Z]))[A-Za-z][\w.]{0,40}(?:-[\w.]{1,40}){1,12}"
+    r"(?<![\w./-])(?:[\w.-]{1,60}/)?(?=[\w.-]{0,80}(?:\d[bB](?![a-zA-Z])|-[A-Z]?\d[\d.]{0,4}-[A-Za-z]))"
+    r"[A-Za-z][\w.]{0,40}(?:-[\w.]{1,40}){1,12}"
 )
-"""The name of a model that states its size: `Qwen/Qwen3-30B-A3B-GPTQ-Int4`."""
+"""The name of a model that states its size or version: `Qwen/Qwen3-30B-A3B-GPTQ-Int4`, `GLM-5-FP8`."""
 _FORMAT: Final = re.compile(
     r"(?i)[-_](?:awq|gptq|int4|int8|fp8|fp4|nvfp4|mxfp4|mxfp8|w4a16|w8a8|w8a16|w4a8|bnb|4bit|8bit|marlin|autoround|"
     r"quantized|dynamic|gguf|exl2)(?![a-z0-9])"

@@ -105,12 +105,11 @@ def described(
     *,
     titles_only: bool = False,
     counts: Callable[[FailureCause], bool] = bool,
-    in_names: bool = True,
 ) -> Described | None:
     """Return what sentences describe: a reason in the title, else in another one, else only what happened.
 
     Beside the log of a start, sentences without a title that complains are those of a script.
-    ``counts``: whether the rest of the text allows a cause. ``in_names``: the names of models count at last.
+    ``counts``: whether the rest of the text allows a cause. The quantization in the name of a model is none.
     """
     if found and found[0].beside_start and not (found[0].tags or _vocabulary().trouble.is_in(found[0].words)):
         return None
@@ -125,7 +124,7 @@ def described(
     expects = any(_WISHES.search(each.words) for each in found[:2]) and not any(
         "bug" in each.tags for each in found[:1]
     )
-    for general, named in ((False, False), (True, False), (False, True))[: 3 if in_names else 2]:
+    for general in (False, True):
         if general and expects:
             continue
         for sentence in troubled:
@@ -136,7 +135,7 @@ def described(
                     if each.general is general
                     and counts(each.cause)
                     and each.is_in(sentence)
-                    and (named or each.is_in_unformatted(sentence))
+                    and each.is_in_unformatted(sentence)
                 ),
                 None,
             )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.application.text.words import with_type
 from service.explanation.diagnosis import diagnose
 from service.startup_log.log import read_log
 
@@ -125,3 +126,70 @@ def test_a_start_of_hours_is_slow() -> None:
 
     assert found is not None
     assert found.cause == "start_is_slow"
+
+
+WAITS = """\
+{title}
+
+  File "/usr/lib/python3.12/site-packages/vllm/v1/engine/utils.py", line 984, in wait_for_engine_startup
+    raise RuntimeError(
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {{}}
+"""
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        # zai-org/GLM-5#10
+        "# GLM-5-FP8 Crash - VLLM Engine core initialization failed",
+        # vllm-project/vllm#17533: said where the executor is shut down after the failure
+        "[Bug]: AttributeError: 'MultiprocExecutor' object has no attribute 'workers' when serving",
+    ],
+)
+def test_a_title_of_the_front_end_s_error_names_no_reason(title: str) -> None:
+    """The engine's core failed before; neither the words of the title nor a model's name say why."""
+    found = diagnose(read_log(WAITS.format(title=title)), None)
+
+    assert found is not None
+    assert found.cause is None
+    assert "Engine core initialization failed." in found.message
+
+
+@pytest.mark.parametrize(
+    ("title", "cause"),
+    [
+        # vllm-project/vllm#47761
+        (
+            'vllm 0.23.0 - Qwen3.6-35B-A3B-FP8 - Fails generating - "400 Unterminated string starting at"',
+            "tool_arguments_not_json",
+        ),
+        # vllm-project/vllm#25253
+        (
+            "[Bug]: 500 internal error with mistral reasoning parser and tool choice required",
+            "tool_call_not_parsed",
+        ),
+        # vllm-project/vllm#6616
+        (
+            "This version of rocm-vllm doesn't support DeepSeek-V2-0628, vllm crash trying to load it.",
+            "unknown_architecture",
+        ),
+    ],
+)
+def test_a_sentence_is_about_what_failed_and_not_about_the_model_s_name(title: str, cause: str) -> None:
+    found = diagnose(read_log(title), None)
+
+    assert found is not None
+    assert found.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "shown"),
+    [
+        ("OutOfMemoryError", "fails with `torch.OutOfMemoryError`", "fails with `torch.OutOfMemoryError`"),
+        ("RuntimeError", "task failed: RuntimeError: no", "RuntimeError: task failed: RuntimeError: no"),
+        ("KeyError", "'a'", "KeyError: 'a'"),
+        ("", "died", "died"),
+    ],
+)
+def test_a_sentence_that_names_the_exception_has_it_once(name: str, message: str, shown: str) -> None:
+    assert with_type(name, message) == shown

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from service.application.text.layout import WIDTH, wrapped
-from service.application.text.words import basis_words, change_words, printable
+from service.application.text.words import basis_words, change_words, printable, with_type
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
@@ -258,7 +258,7 @@ def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:
 
 
 def _ending(ending: Diagnosis) -> Iterator[str]:
-    message = f"{ending.type}: {ending.message}" if ending.type else ending.message
+    message = with_type(ending.type, ending.message)
     yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
     if ending.part:
         yield f"  {_where(ending)}"

@@ -5,7 +5,7 @@ from typing import Final
 
 from service.advisor.refusal import Fix
 from service.application.text.explanation import headline, name_in_words, number_in_words
-from service.application.text.words import SHORT, basis_words
+from service.application.text.words import SHORT, basis_words, with_type
 from service.explanation.explanation_types import Agreement, Diagnosis, Explanation
 from service.startup_log.log import StartupLog
 
@@ -38,7 +38,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _ending(ending: Diagnosis) -> Iterator[str]:
-    message = f"{ending.type}: {ending.message}" if ending.type else ending.message
+    message = with_type(ending.type, ending.message)
     yield f"{FENCE}text"
     yield message[:MOST].replace(FENCE, "` ` `")
     yield FENCE

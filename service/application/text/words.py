@@ -18,6 +18,12 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else " " for each in text)
 
 
+def with_type(name: str, message: str) -> str:
+    """Return an exception's message behind its name, unless the message is a sentence that names it."""
+    within = name and any(not rest.startswith(":") for rest in message.split(name)[1:])
+    return f"{name}: {message}" if name and not within else message
+
+
 def verdict_words(verdict: Verdict) -> str:
     """Return a verdict as people write it: ``does not start``."""
     return verdict.replace("_", " ")
