@@ -195,7 +195,6 @@ def test_a_mutated_config_of_any_class_is_read_or_refused(
 @pytest.mark.parametrize(
     ("class_name", "text", "inner"),
     [
-        ("MiniCPMV", {"hidden_size": 2304, "query_num": 64}, "2.0"),
         ("MiniCPMV", {"hidden_size": 2304, "query_num": 96}, "2.5"),
         ("MiniCPMV", {"hidden_size": 4096, "query_num": 64}, "2.5"),
         ("MiniCPMV", {"version": 2.6}, "2.6"),
@@ -213,6 +212,13 @@ def test_the_version_of_minicpm_decides_its_text_model(
 
     assert mixer.weights.qkv_bias is (inner == "2.6")
     assert (mixer.weights.query_key_norm is QueryKeyNorm.PER_HEAD) is (inner == "4.5")
+
+
+@pytest.mark.parametrize("text", [{"hidden_size": 2304, "query_num": 64}, {"version": 2.0}])
+def test_no_release_starts_the_first_minicpm_v(text: dict[str, Any]) -> None:
+    """Asked of 0.20.2 and 0.33.0: MiniCPMV.__new__ reads a mapping that the class of 2.0 does not have."""
+    with pytest.raises(InvalidConfig, match="no release starts"):
+        read(architectures=["MiniCPMV"], **{**MINICPM, **text})
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,12 @@ _KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", tow
 def _minicpm_v_text(text: Config) -> str:
     """Return MiniCPM-V's class of the text model: vLLM 0.33.0, minicpmv.get_version_by_config."""
     if "version" in text or text.integer("hidden_size") != MINICPM_V2_HIDDEN:
-        return _of_version(text, MINICPM_V_TEXTS, "2.5")
-    is_first = text.integer("query_num") == MINICPM_V2_QUERIES
-    return _of_version(text, MINICPM_V_TEXTS, "2.0" if is_first else "2.5")
+        is_first = str(text.fields.get("version") or "") == MINICPM_V_FIRST
+    else:
+        is_first = text.integer("query_num") == MINICPM_V2_QUERIES
+    if is_first:
+        raise InvalidConfig(text.at("version"), MINICPM_V_FAILS)
+    return _of_version(text, MINICPM_V_TEXTS, "2.5")
 
 
 def _minicpm_o_text(text: Config) -> str:
@@ -51,10 +54,15 @@ def _of_version(text: Config, texts: Mapping[str, str], unset: str) -> str:
     return texts[version]
 
 
+MINICPM_V_FIRST: Final = "2.0"
+MINICPM_V_FAILS: Final = (
+    "is that of MiniCPM-V 2.0, which no release starts: AttributeError: type object 'MiniCPMV2_0' has no "
+    "attribute 'packed_modules_mapping'"
+)
+"""vLLM 0.10.2 to 0.33.0, minicpmv.py MiniCPMV.__new__; asked of 0.20.2 and 0.33.0."""
 MINICPM_V2_HIDDEN: Final = 2304
 MINICPM_V2_QUERIES: Final = 64
 MINICPM_V_TEXTS: Final = {
-    "2.0": "MiniCPMForCausalLM",
     "2.5": "LlamaForCausalLM",
     "2.6": "Qwen2ForCausalLM",
     "4.0": "LlamaForCausalLM",
