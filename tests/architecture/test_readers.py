@@ -151,12 +151,12 @@ def test_llama_4_looks_at_chunks_but_on_every_fourth_layer() -> None:
 
 def test_a_wrapper_reads_the_class_that_its_text_part_names() -> None:
     text = {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": None}
-    pixtral = {"model_type": "pixtral"}
+    unknown = {"model_type": "some_other_encoder"}
     model = read(
         architectures=["LlavaForConditionalGeneration"],
         model_type="llava",
         text_config=text,
-        vision_config=pixtral,
+        vision_config=unknown,
     )
 
     assert model.multimodal
