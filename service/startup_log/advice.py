@@ -95,8 +95,8 @@ def advice_for(
     version = _version(start.release)
     advice = _of_calls(cause, failure)
     if advice is None or start.reached in advice.not_after:
-        told = (each for each in _ADVICE if each.fact in failure.facts and cause in each.causes)
-        advice = next((each for each in told if start.reached not in each.not_after), None)
+        stated = (each for each in _ADVICE if each.fact in failure.facts and cause in each.causes)
+        advice = next((each for each in stated if start.reached not in each.not_after), None)
     return "" if advice is None or start.flags.get(advice.unless) else advice.remedy(version)
 
 

@@ -52,8 +52,8 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     title = next((line.text for line in lines if line.text), "")
     if title.lower().startswith(_REPORTS):
         return False
-    told = any(_THIS_CHANGE.match(line.text) for line in lines[:MOST_OF_CHANGE])
-    if told or any(map(_CHANGE.match, heads)):
+    described = any(_THIS_CHANGE.match(line.text) for line in lines[:MOST_OF_CHANGE])
+    if described or any(map(_CHANGE.match, heads)):
         return True
     return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
 

@@ -76,7 +76,7 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     at = last_frame(lines)
     texts = ["" if line.level in QUIET else line.text for line in lines]
     said = dict.fromkeys(at for at, _ in lines_containing(texts, WRAPPERS))
-    wrappers = [lines[at] for at in said if not _is_told(lines[at])]
+    wrappers = [lines[at] for at in said if not _is_reported(lines[at])]
     # The statement that raises one has its words too, and so can a title above the calls.
     after = lines[at].number if at is not None else 0
     wrapper = min(
@@ -128,7 +128,7 @@ def _of_task(failure: Failure) -> Failure:
     return replace(failure, type=named, cause=cause, follows=cause is None)
 
 
-def _is_told(line: LogLine) -> bool:
+def _is_reported(line: LogLine) -> bool:
     """Whether a person's sentence names what a program would say of the failure of another part."""
     if line.level or line.origin:
         return False

@@ -30,14 +30,14 @@ def mended(errors: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
 
 
 def _is_mended(at: int, lines: Sequence[LogLine]) -> bool:
-    if not _is_told(lines[at]):
+    if not _is_reported(lines[at]):
         return False
     below = [line for line in lines[at + 1 : at + 1 + 2 * NEAR] if line.text][:NEAR]
-    said = any(_is_told(line) and _says(line.text) for line in below)
+    said = any(_is_reported(line) and _says(line.text) for line in below)
     return said and not frames_above(at, lines)
 
 
-def _is_told(line: LogLine) -> bool:
+def _is_reported(line: LogLine) -> bool:
     return not (line.level or line.origin or line.time)
 
 

@@ -33,7 +33,7 @@ _NOT: Final = re.compile(
     r"to see (?:if|whether)|whether|wonder\w{0,3}|all works|for a while|like to|try|until|once it|usually|"
     r"sometimes|how|feature|confused)\b|n't\b|\?$|:$"
 )
-"""What says that it does not, or that it is a wish, a question or a guess."""
+"""What says that it does not, or that it is a wish, a question or a supposition."""
 _HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")
 
 
