@@ -44,7 +44,7 @@ def test_what_a_title_says_beside_the_front_end_s_error_is_the_text_s() -> None:
     found = _ending(f"[Bug]: --enable-lora crashes the server\n{WRAPPER}\n")
 
     assert found.said is not None
-    assert (found.said.cause, found.said.line) == ("adapter_does_not_fit", 1)
+    assert (found.said.cause, found.said.line) == ("adapter_failed", 1)
     assert "The text says on line 1" in _text(f"[Bug]: --enable-lora crashes the server\n{WRAPPER}\n")
 
 

@@ -168,6 +168,10 @@ def test_a_title_of_the_front_end_s_error_names_no_reason(title: str) -> None:
             "[Bug]: 500 internal error with mistral reasoning parser and tool choice required",
             "tool_call_not_parsed",
         ),
+        # Continual-Intelligence/SEAL#3, vllm-project/vllm#28186 and #13394
+        ("/v1/load_lora_adapter returns 404 and the script crashes with IndexError", "adapter_routes_off"),
+        ("[Bug] Cannot load qwen3-vl series with lora adapter", "adapter_failed"),
+        ("RuntimeError: LoRA is not enabled.", "adapters_not_enabled"),
         # vllm-project/vllm#6616
         (
             "This version of rocm-vllm doesn't support DeepSeek-V2-0628, vllm crash trying to load it.",
