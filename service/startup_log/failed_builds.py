@@ -47,7 +47,7 @@ def with_first_error(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 
 
 def _is_general(text: str) -> bool:
-    return any(words in text for words in _GENERAL)
+    return any(map(text.__contains__, _GENERAL))
 
 
 def _message(at: int, lines: Sequence[LogLine]) -> str:

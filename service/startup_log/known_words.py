@@ -164,7 +164,7 @@ def _none_left(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
 
 def _said(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     """Yield which text holds the beginning of which sentence, with the text."""
-    return ((at, which, texts[at]) for at, which in _STARTS.pairs(texts))
+    return ((at, which, texts[at]) for at, which in _STARTS.pairs(texts)) if any(texts) else iter(())
 
 
 def over_two_lines(lines: Sequence[LogLine], other: AbstractSet[int]) -> Iterator[KnownWords]:
@@ -200,4 +200,4 @@ def requests_beside_failures(known: Sequence[KnownWords], lines: Sequence[LogLin
 def shows_death(lines: Sequence[LogLine]) -> bool:
     """Whether a log shows that an engine which has served ended."""
     text = "\n".join(line.text for line in lines)
-    return any(words in text for words in DEATHS)
+    return any(map(text.__contains__, DEATHS))

@@ -287,7 +287,7 @@ def _as_logged(start: LoggedStart) -> Failure | None:
     if failure is None or failure.cause is None or not failure.paraphrased:
         return failure
     says = [words for words, cause in WAITS_FOR.items() if cause == failure.cause.name]
-    line = next((line for line in reversed(start.lines) if any(words in line.text for words in says)), None)
+    line = next((line for line in reversed(start.lines) if any(map(line.text.__contains__, says))), None)
     if line is None:
         return failure
     message = line.text[:MAX_MESSAGE]
@@ -319,8 +319,8 @@ def _waits(start: LoggedStart) -> LogReading | None:
     said = (
         line
         for line in last
-        if any(words in line.text for words in WAITS)
-        and (line is logged or not any(words in line.text for words in HANGS))
+        if any(map(line.text.__contains__, WAITS))
+        and (line is logged or not any(map(line.text.__contains__, HANGS)))
     )
     return next((LogReading("waits", line.text, line.number) for line in said), None)
 

@@ -123,10 +123,10 @@ class LogCondenser:
     def _search(self, first: int, block: str) -> None:
         """Keep the lines around each marker in a part of the middle."""
         wanted: set[int] = set()
-        if self._middle_size < MIDDLE and any(marker in block for marker in MARKERS):
+        if self._middle_size < MIDDLE and any(map(block.__contains__, MARKERS)):
             lines = block.split("\n")
             for at, text in enumerate(lines):
-                if any(marker in text for marker in MARKERS):
+                if any(map(text.__contains__, MARKERS)):
                     wanted.update(range(max(0, at - AROUND[0]), min(len(lines), at + AROUND[1])))
             for at in sorted(wanted):
                 self._middle.append((first + at, lines[at]))

@@ -24,6 +24,8 @@ def mended(errors: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
 
     In a log nobody says so: only errors count that a person quotes without their calls.
     """
+    if _MENDED.search("\n".join(line.text for line in lines)) is None:
+        return set()
     at = sorted(errors)
     found = {each for each in at if _is_mended(each, lines)}
     return found if len(found) < len(at) else set()

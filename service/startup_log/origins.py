@@ -39,7 +39,7 @@ class Part:
         """
         path = f"/{frame.path}"
         installed = f"/{path.rpartition(PACKAGES)[2].lstrip('/')}"
-        placed = any(each in installed for each in self.files) or any(each in path for each in self.folders)
+        placed = any(map(installed.__contains__, self.files)) or any(map(path.__contains__, self.folders))
         if not placed and (self.files or self.folders):
             return False
         return not self.functions or frame.function in self.functions
@@ -184,7 +184,7 @@ def in_other_package(frames: Sequence[Frame]) -> bool:
 def _is_own(frame: Frame) -> bool:
     """Whether a frame is in no package and in no part of the engine or of what it uses."""
     path = f"/{frame.path}"
-    if not frame.path or any(each in path for each in _OWN.files):
+    if not frame.path or any(map(path.__contains__, _OWN.files)):
         return False
     return not any(part.files and part.holds(frame) for part in (*_PASSED, *_PARTS))
 

@@ -40,7 +40,7 @@ class CauseForm:
 
     def is_of(self, message: str) -> bool:
         """Whether a message has one of its texts, or any message is of this form."""
-        return not self.says or any(words in message for words in self.says)
+        return not self.says or any(map(message.__contains__, self.says))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.phrases import BEGINNINGS, MILESTONES, TEMPLATES
-from service.startup_log.templates import SentenceIndex, lines_containing
+from service.startup_log.templates import SentenceIndex, any_contains
 from service.startup_log.tracebacks import HEADER, frame_of
 from service.startup_log.whole_messages import continues
 
@@ -191,7 +191,7 @@ def reasons(found: Sequence[Sentence]) -> tuple[Sentence, ...]:
 
 
 def _is_log(lines: Sequence[LogLine]) -> bool:
-    return bool(lines_containing([line.text for line in lines], _OF_STARTS))
+    return any_contains((line.text for line in lines), _OF_STARTS)
 
 
 def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:

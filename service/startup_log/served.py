@@ -32,7 +32,7 @@ UNSTARTED: Final = frozenset({"loading", "profiling"})
 def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
     """Whether the lines show requests of an engine, or a call that only an engine makes which has started."""
     text = "\n".join(line.text for line in lines)
-    if milestone not in UNSTARTED and any(words in text for words in SERVED):
+    if milestone not in UNSTARTED and any(map(text.__contains__, SERVED)):
         return True
     if any(line.level == "ERROR" and (is_of_request(line) or _is_printed(line)) for line in lines):
         return True
@@ -42,7 +42,7 @@ def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
 
 
 def _is_at_request(line: LogLine) -> bool:
-    said = line.origin is None and not line.level and any(each in line.text for each in _OF_WORK)
+    said = line.origin is None and not line.level and any(map(line.text.__contains__, _OF_WORK))
     return said and _AT_REQUESTS.search(line.text) is not None
 
 

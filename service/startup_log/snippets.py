@@ -68,7 +68,7 @@ def _snippets(lines: Sequence[str]) -> Iterator[str]:
     blocks = chain(_fenced(lines), _documents(lines), _calls(lines), _lists(lines), _commands(lines))
     for each in islice(blocks, MAX_BLOCKS):
         snippet = unescape("\n".join(each[:MAX_LINES]))[:MAX_SNIPPET]
-        if any(words in snippet for words in _SAYS):
+        if any(map(snippet.__contains__, _SAYS)):
             yield snippet
 
 

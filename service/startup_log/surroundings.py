@@ -235,7 +235,7 @@ def _works(text: str, release: re.Match[str]) -> bool:
 
 def _gpus(lines: Sequence[LogLine]) -> Iterator[str]:
     for line in lines:
-        if any(words in line.text for words in _GPU_WORDS):
+        if any(map(line.text.__contains__, _GPU_WORDS)):
             for pattern in _GPU_LINES:
                 yield from (match[1].strip() for match in pattern.finditer(line.text))
 

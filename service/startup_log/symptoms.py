@@ -58,7 +58,7 @@ class WordGroup:
 
     def is_in(self, words: str) -> bool:
         """Whether a sentence's plain words hold one."""
-        return any(each in words for each in self.words) or any(each.search(words) for each in self.forms)
+        return any(map(words.__contains__, self.words)) or any(each.search(words) for each in self.forms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ A placeholder matches a bounded number of characters, so that the time is linear
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
@@ -81,13 +81,12 @@ class Template:
             return (self,)
         return self, replace(self, start=plain, pattern=without_backticks(self.pattern))
 
-    def find(self, line: str) -> Iterator[Mapping[str, float | str]]:
-        """Yield the values of each occurrence of the template in a line."""
-        for match in _compiled(self.pattern).finditer(line):
-            yield {
-                name: value if self.kinds[name] else number(value)
-                for name, value in match.groupdict().items()
-            }
+    def find(self, line: str) -> Sequence[Mapping[str, float | str]]:
+        """Return the values of each occurrence of the template in a line."""
+        return [
+            {name: value if self.kinds[name] else number(value) for name, value in match.groupdict().items()}
+            for match in _compiled(self.pattern).finditer(line)
+        ]
 
 
 @cache
@@ -144,19 +143,20 @@ class SentenceIndex:
         for at, line in enumerate(lines):
             found = searched.get(line)
             if found is None:
-                found = searched[line] = [
-                    each for each in sorted(self._candidates(line)) if self._sentences[each] in line
-                ]
-            pairs.extend((at, each) for each in found)
+                found = searched[line] = self._within(line)
+            if found:
+                pairs.extend((at, each) for each in found)
         return pairs
 
-    def _candidates(self, line: str) -> Iterator[int]:
-        for word in self._words.intersection(line.split()):
-            yield from self._by_word[word]
-        for word in self._beginnings.intersection(_BEGINNINGS.findall(line)):
-            yield from self._by_beginning[word]
+    def _within(self, line: str) -> Sequence[int]:
+        """Return the positions of the texts that occur in a line, in their order."""
+        words = self._words.intersection(line.split())
+        begun = self._beginnings.intersection(_BEGINNINGS.findall(line))
+        candidates = [each for word in words for each in self._by_word[word]]
+        candidates += [each for word in begun for each in self._by_beginning[word]]
         if self._unspaced and not line.isascii():
-            yield from self._unspaced
+            candidates += self._unspaced
+        return sorted([each for each in candidates if self._sentences[each] in line]) if candidates else ()
 
 
 BEGINNING: Final = 4
@@ -192,11 +192,17 @@ def lines_containing(lines: Sequence[str], words: Iterable[str]) -> list[tuple[i
     """
     text = "\n".join(lines)
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    found = set()
+    found = []
     for position, sought in enumerate(words):
-        at = text.find(sought)
+        at, line = text.find(sought), 0
         while at >= 0:
-            line = bisect_right(starts, at) - 1
-            found.add((line, position))
+            line = bisect_right(starts, at, line) - 1
+            found.append((line, position))
             at = text.find(sought, starts[line + 1]) if line + 1 < len(starts) else -1
-    return sorted(found)
+    found.sort()
+    return found
+
+
+def any_contains(lines: Iterable[str], words: Iterable[str]) -> bool:
+    """Whether any line contains any of some texts, none of which has an end of a line."""
+    return any(map("\n".join(lines).__contains__, words))

@@ -13,7 +13,7 @@ from service.startup_log.origins import ASSERTED, NOWHERE, mentioned_part
 from service.startup_log.phrases import MILESTONES, FailureCause
 from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import HANG, Described, cause_of_words, described
-from service.startup_log.templates import lines_containing
+from service.startup_log.templates import any_contains
 from service.startup_log.whole_messages import END_OF_TITLE, MAX_MESSAGE
 
 FAULT: Final = "engine_fault"
@@ -126,7 +126,7 @@ def beside(lines: Sequence[LogLine]) -> Callable[[FailureCause], bool]:
     """
     died, runs = shows_death(lines), any(line.origin is not None for line in lines)
     texts = [line.text for line in lines]
-    loaded = bool(lines_containing(texts, _LOADED))
+    loaded = any_contains(texts, _LOADED)
 
     def counts(cause: FailureCause) -> bool:
         late = loaded and cause.name == "ranks_hang_in_exchange"

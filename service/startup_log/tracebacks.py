@@ -91,7 +91,7 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
 
 def _is_of_every(text: str) -> bool:
     """Whether an exception is one of importing the engine, which every program has."""
-    return any(words in text for words in _OF_THE_ENGINE)
+    return any(map(text.__contains__, _OF_THE_ENGINE))
 
 
 def _is_said_of_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
@@ -177,11 +177,11 @@ def harmless(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
 
 def is_harmless(line: LogLine) -> bool:
     """Whether an error says of itself that it ends nothing."""
-    return any(words in line.text for words in _HARMLESS)
+    return any(map(line.text.__contains__, _HARMLESS))
 
 
 def _ignored_headings(lines: Sequence[LogLine]) -> list[int]:
-    return [at for at, line in enumerate(lines) if any(words in line.text for words in _IGNORED)]
+    return [at for at, line in enumerate(lines) if any(map(line.text.__contains__, _IGNORED))]
 
 
 def frame_of(line: LogLine) -> Frame | None:

@@ -35,11 +35,11 @@ class LogWatcher:
         text = text.rstrip("\r\n")
         self._condenser.feed(f"{text}\n")
         self.failing = self.failing or _fails(text)
-        if any(words in text for words in BEGINNINGS) and self._reached != {""}:
+        if any(map(text.__contains__, BEGINNINGS)) and self._reached != {""}:
             self._reached = {""}
             yield LoggedStep("", self._line)
         for each in MILESTONES:
-            if each.name not in self._reached and any(words in text for words in each.says):
+            if each.name not in self._reached and any(map(text.__contains__, each.says)):
                 self._reached.add(each.name)
                 yield LoggedStep(each.name, self._line)
 
@@ -51,6 +51,6 @@ class LogWatcher:
 
 def _fails(text: str) -> bool:
     lines = read_lines(text)
-    if any(True for _ in raised_in(lines)) or any(words in text for words in DEATHS):
+    if any(True for _ in raised_in(lines)) or any(map(text.__contains__, DEATHS)):
         return True
     return any(line.text in cause.lines for cause in CAUSES for line in lines)

@@ -95,7 +95,7 @@ def without_contradicted(
 
 def _is_of_engine(frame: Frame) -> bool:
     path = f"/{frame.path}"
-    return any(each in path for each in ENGINE) and not any(each in path for each in OF_BUILDS)
+    return any(map(path.__contains__, ENGINE)) and not any(map(path.__contains__, OF_BUILDS))
 
 
 def without_other_title(known: list[KnownWords], lines: Sequence[LogLine]) -> list[KnownWords]:

@@ -28,7 +28,7 @@ def position_of_whole(root: KnownWords, same: Sequence[KnownWords], lines: Seque
 
 def full_message(message: str, lines: Sequence[LogLine], at: int) -> str:
     """Return the message of an exception, with the lines below one that only heads it."""
-    if not message.endswith(":") and not any(words in message for words in _HEADINGS):
+    if not message.endswith(":") and not any(map(message.__contains__, _HEADINGS)):
         return f"{message}{_rest(message, lines, at)}"[:MAX_MESSAGE]
     filled = [line for line in lines[at + 1 : at + 1 + _BELOW] if line.text]
     below = [line.text for line in takewhile(_goes_on, filled)]
