@@ -106,7 +106,9 @@ def shell_starts(
 def argv_starts(
     words: Sequence[Word], environment: Shell, form: LaunchForm, *, image: str | None = None, depth: int = 0
 ) -> Iterator[Invocation]:
-    """Yield the starts of one command that is given as words, as containers have it."""
+    """Yield the starts of one command that is given as words, as containers have it; none of no words."""
+    if not words:
+        return
     if len(words) == 1 and re.search(r"\s", words[0].text.strip()):
         found, _, _ = shell_starts(words[0].text, form, line=words[0].line, variables=environment)
         for start in found:

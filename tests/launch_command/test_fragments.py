@@ -109,3 +109,17 @@ def test_no_other_engine_is_found_in_words_about_one() -> None:
 def test_short_names_are_those_of_the_engine() -> None:
     known = arguments_of(RELEASES[-1])
     assert {name: short in known[name].also for name, short in SHORT.items()} == dict.fromkeys(SHORT, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "args:\n",
+        "args: []\nenv: []\n",
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - {name: a, command: [], args: []}\n",
+        "services:\n  a:\n    entrypoint: []\n    command: []\n",
+    ],
+)
+def test_a_container_without_words_names_no_model(text: str) -> None:
+    with pytest.raises(UnreadableCommand):
+        read_command(text)
