@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 import httpx2
 import pytest
-import structlog
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -13,6 +12,7 @@ from service.api.app import create_app
 from service.api.app_options import AppOptions
 from service.application.services import Services
 from service.bootstrap import build_services
+from service.logs import configure_service_logs
 from service.settings import Settings
 from service.store.database import Database
 from service.store.token import Scope
@@ -24,9 +24,7 @@ Client: TypeAlias = httpx2.AsyncClient
 @pytest.fixture(scope="session", autouse=True)
 def _plain_logs() -> None:
     # The default renders every exception for a terminal, with all locals, which takes seconds.
-    structlog.configure(
-        processors=[structlog.stdlib.render_to_log_kwargs], logger_factory=structlog.stdlib.LoggerFactory()
-    )
+    configure_service_logs()
 
 
 @pytest.fixture(scope="session")

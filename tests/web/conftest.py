@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
-import structlog
 from starlette.testclient import TestClient
 
 from service.api.app import create_app
 from service.bootstrap import build_services
+from service.logs import configure_service_logs
 from service.settings import Settings
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
@@ -21,9 +21,7 @@ Page: TypeAlias = Callable[..., str]
 
 @pytest.fixture(scope="session", autouse=True)
 def _plain_logs() -> None:
-    structlog.configure(
-        processors=[structlog.stdlib.render_to_log_kwargs], logger_factory=structlog.stdlib.LoggerFactory()
-    )
+    configure_service_logs()
 
 
 @pytest.fixture(scope="session")
