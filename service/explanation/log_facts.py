@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from service.engines.releases import RELEASES, UnknownRelease, resolve_release
+from service.engines.releases import RELEASES, UnknownRelease, resolve_release, rules_for
 from service.explanation.explanation_types import Assumption
 from service.gpus.gpu_type import GpuType
 from service.startup_log.log import StartupLog
@@ -21,6 +21,8 @@ HALF_DIGIT: Final = 0.005
 FIRST_WITH_FA3: Final = 9
 """Major compute capability of GPUs with FlashAttention 3; no other GPU logs that version."""
 FLASH_ATTENTION_3: Final = 3.0
+QUANTIZATION: Final = "quantization"
+"""The flag that names the method of quantization."""
 NOT_NAMED: Final = "the log does not name the release"
 UNTAGGED: Final = (0, 1)
 """Number of a build from a checkout without tags: setuptools_scm writes ``0.1.dev1+g...``."""
@@ -189,6 +191,18 @@ def resolved_of(log: StartupLog) -> dict[str, int]:
     return {name: int(value) for name, value in values.items() if value is not None and name not in log.flags}
 
 
+def _taken_otherwise(log: StartupLog) -> dict[str, Any]:
+    """Return a method of quantization as the engine resolved it, where no release lists the one given.
+
+    A name of no release that a start took all the same is one of a plugin, or one that the engine replaced.
+    """
+    given, resolved = log.flags.get(QUANTIZATION), log.word("weight_quantization")
+    if given is None or resolved in {None, "None"}:
+        return {}
+    listed = any(given in rules_for(release).checkpoints.quantization_methods for release in RELEASES)
+    return {} if listed else {QUANTIZATION: resolved}
+
+
 def flags_of(log: StartupLog) -> tuple[dict[str, Any], tuple[Assumption, ...]]:
     """Return the flags that the log contains, and the assumptions about the others."""
     flags: dict[str, Any] = {}
@@ -208,6 +222,7 @@ def flags_of(log: StartupLog) -> tuple[dict[str, Any], tuple[Assumption, ...]]:
                 Assumption("serve", "the release's defaults for flags that the log does not contain", why)
             )
     flags |= log.flags
+    flags |= _taken_otherwise(log)
     pinned = log.number("pinned_kv_gib")
     if pinned is not None and pinned > 0:
         flags.setdefault("kv_cache_memory_bytes", round(pinned * GIB))

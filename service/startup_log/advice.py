@@ -138,9 +138,18 @@ def _advice(table: Mapping[str, Any]) -> Advice:
 _TABLES: Final = read_toml("service.startup_log", "advice.toml")
 _ADVICE: Final = tuple(map(_advice, _TABLES["advice"]))
 _FACTS: Final[Mapping[str, Sequence[str]]] = _TABLES["facts"]
+_DENIED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = _TABLES["denied"]
 
 
 def facts_in(texts: Iterable[str]) -> frozenset[str]:
     """Return the facts that a log tells of its start, by their words in small letters."""
     text = "\n".join(texts)
-    return frozenset(name for name, words in _FACTS.items() if any(map(text.__contains__, words)))
+    found = {name for name, words in _FACTS.items() if any(map(text.__contains__, words))}
+    return frozenset(name for name in found if not _is_denied(_DENIED.get(name), text))
+
+
+def _is_denied(denial: Mapping[str, Sequence[str]] | None, text: str) -> bool:
+    """Whether the engine's own settings deny a fact, and those of no other start in the text have it."""
+    if denial is None or not any(map(text.__contains__, denial["says"])):
+        return False
+    return not any(map(text.__contains__, denial["unless"]))

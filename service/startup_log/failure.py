@@ -11,6 +11,7 @@ from service.startup_log.drivers import needed_for, read_driver
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.failed_builds import with_first_error
 from service.startup_log.forms import with_form
+from service.startup_log.inspections import with_inspected
 from service.startup_log.known_words import (
     KnownWords,
     SearchedLines,
@@ -67,6 +68,8 @@ OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
 MOST_QUOTED: Final = 64
 """Exceptions with the words of a title above which calls are looked for."""
+QUOTES: Final = "\"'`.\u2026"
+"""Ends of a title behind the words that it quotes."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 
@@ -80,7 +83,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if (older := _of_driver(found, lines)) is not None:
         return older
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
-    found = with_first_error(found, lines)
+    found = with_inspected(with_first_error(found, lines), lines)
     return with_form(with_reason(found, lines) if vague else found, lines)
 
 
@@ -216,8 +219,9 @@ def _quoting_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> s
 
 
 def _quotes(title: str, exception: Raised) -> bool:
-    """Whether a title has the message of an exception, or its beginning."""
-    return exception.message in title or exception.message.startswith(title)
+    """Whether a title has the message of an exception, or its beginning, within quotes or not."""
+    words = title.rstrip(QUOTES)
+    return exception.message in title or (bool(words) and exception.message.startswith(words))
 
 
 def _repeated_above(raised: Mapping[int, Raised], other: set[int], lines: Sequence[LogLine]) -> set[int]:

@@ -167,10 +167,16 @@ def own_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
     """Return the program that calls the engine, where its own code raised an error of Python."""
     if type_name == "AssertionError" and frames and tests_own(frames[0].path):
         return _TEST
-    if not frames or not _is_own(frames[0]):
+    if not frames or not _is_own(frames[0]) or _are_cut(frames):
         return None
     cause = _OWN.causes.get(type_name)
     return None if cause is None else FailureOrigin(_OWN.name, cause)
+
+
+def _are_cut(frames: Sequence[Frame]) -> bool:
+    """Whether the text has lost the folders of the calls, so that a file's name does not say whose it is."""
+    bare = [each.path for each in frames if each.path and not each.path.startswith(("<", OF_ENGINE[1:]))]
+    return len(set(bare)) > 1 and not any("/" in each or "\\" in each for each in bare)
 
 
 def in_other_package(frames: Sequence[Frame]) -> bool:

@@ -124,8 +124,9 @@ def _is_of_collect_env(line: LogLine) -> bool:
     return frame is not None and f"/{frame.path}".endswith(f"/{_COLLECT_ENV}")
 
 
-_IGNORED: Final = ("Exception ignored in", "--- Logging error ---")
-"""Headings of an exception in a destructor or in the writing of a log line, which ends nothing."""
+_IGNORED: Final = ("Exception ignored in", "--- Logging error ---", "(_report_usage_worker)")
+"""Headings of an exception which ends nothing: in a destructor, in the writing of a log line, and in the
+thread that reports how vLLM is used (vLLM 0.8.5 to 0.33.0, usage/usage_lib.py)."""
 MOST_IGNORED: Final = 24
 """Lines below the heading in which its exception stands."""
 
