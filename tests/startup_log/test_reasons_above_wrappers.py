@@ -39,6 +39,7 @@ def test_a_compiler_that_was_killed_is_no_missing_toolchain(killed: str) -> None
 
     assert found.cause == "compiler_killed"
     assert "Killed" in found.message
+    assert "SIGKILL" in found.means
     assert "MAX_JOBS" in found.remedy
 
 
@@ -212,6 +213,7 @@ def test_calls_without_folders_do_not_show_whose_program_failed() -> None:
     )
 
     assert found.cause != "program_fault"
+    assert (found.part, "safetensors" in found.remedy) == ("the loader of the model", True)
 
 
 def test_an_argument_that_argparse_does_not_know_is_no_word_of_the_command_line() -> None:
@@ -224,6 +226,7 @@ def test_an_argument_that_argparse_does_not_know_is_no_word_of_the_command_line(
     )
 
     assert (found.cause, found.by_place) == ("call_not_known", True)
+    assert "No flag of the command line" in found.means
 
 
 def test_a_call_of_torch_in_the_model_s_class_is_not_laid_on_the_settings() -> None:
