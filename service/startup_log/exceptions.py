@@ -11,8 +11,11 @@ QUIET: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 """Levels of lines that report no failure."""
 FRAME: Final = 'File "'
 _NAMED: Final = re.compile(
-    r"(?<![\w.])(?<!::)((?:[a-z_]\w{0,60}\.){0,8})([A-Z]\w{0,80})(?::\s(.*)|:$|\((['\"].*)|$)", re.ASCII
+    r"(?<![\w.])(?<!::)((?:[a-z_]\w{0,60}\.){0,8}(?:(?<=\.)[A-Z]\w{0,60}\.)?)([A-Z]\w{0,80})"
+    r"(?::\s(.*)|:$|\((['\"].*)|$)",
+    re.ASCII,
 )
+"""A class behind its module, and behind the class inside of which it is defined."""
 _DOTTED: Final = re.compile(r"(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}: ", re.ASCII)
 """The beginning of an exception of a module, below which its explanation follows."""
 _SUFFIX: Final = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|Failure|OutOfResources)$")

@@ -28,6 +28,7 @@ from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
+from service.startup_log.shown_text import of_no_program
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import (
     frames_above,
@@ -64,6 +65,10 @@ _DRIVER: Final = next(cause for cause in CAUSES if cause.name == "driver_too_old
 _REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
 CONNECTION_LOST: Final = frozenset({"ConnectionResetError", "BrokenPipeError"})
 """Classes of exceptions that mostly follow from the end of another process of the engine."""
+OF_TRANSPORT: Final = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
+"""httpcore, _exceptions.py, and Python: a connection that was not made; a client's library says what for."""
+NOT_REACHED: Final = "server_not_reached"
+"""The cause of a client that no server answered."""
 OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
 MOST_QUOTED: Final = 64
@@ -109,7 +114,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     sticky = {each.at for each in known if each.cause.name in STICKY}
     ignored = (ignored_by_python(raised, lines) - sticky) | summary
-    other = of_collect_env(raised, lines) | ignored | _quoting_titles(raised, lines)
+    other = of_collect_env(raised, lines) | ignored | _quoting_titles(raised, lines) | of_no_program(lines)
     other |= harmless(raised, lines) | _repeated_above(raised, other, lines)
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
     known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
@@ -162,6 +167,8 @@ def _end_of_chain(
 
     What was raised while the first one was handled says what failed, but for the end of a process.
     """
+    if root.type in OF_TRANSPORT:
+        return next((each for each in weak if each.at > root.at and each.cause.name == NOT_REACHED), None)
     end = last_of_chain([root, *(each for each in roots if each.at > root.at)], lines)
     said = next((each for each in weak if each.at == end.at), None)
     return None if said is None or said.cause.name in OF_OTHERS | ENDED | {REQUEST} else said

@@ -206,10 +206,11 @@ def _level_without_name(text: str) -> str:
 
 _CITED: Final = re.compile(
     r"^\s{0,12}(?:[>|] ?){1,3}\s{0,8}"
-    r"(?=File \"|Traceback |raise |assert |[A-Z]\w{2,60}(?:Error|Exception)\b|ERROR |INFO |WARNING )"
+    r"(?=\[\d{4}-\d\d-\d\dT|File \"|Traceback |raise |assert |[A-Z]\w{2,60}(?:Error|Exception)\b|"
+    r"ERROR |INFO |WARNING )"
 )
-"""Marks of a citation in Markdown, or of an exception in a group, before what a program wrote; a shell
-writes `> FILE` too."""
+"""Marks of a citation in Markdown, of a table's cell, or of an exception in a group, before what a program
+wrote; a shell writes `> FILE` too."""
 
 
 def clean(text: str) -> str:

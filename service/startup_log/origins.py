@@ -167,6 +167,8 @@ def own_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin | None:
     """Return the program that calls the engine, where its own code raised an error of Python."""
     if type_name == "AssertionError" and frames and tests_own(frames[0].path):
         return _TEST
+    if type_name == "JSONDecodeError" and _is_read_by_test(frames):
+        return _READ_BY_TEST
     if not frames or not _is_own(frames[0]) or _are_cut(frames):
         return None
     cause = _OWN.causes.get(type_name)
@@ -177,6 +179,12 @@ def _are_cut(frames: Sequence[Frame]) -> bool:
     """Whether the text has lost the folders of the calls, so that a file's name does not say whose it is."""
     bare = [each.path for each in frames if each.path and not each.path.startswith(("<", OF_ENGINE[1:]))]
     return len(set(bare)) > 1 and not any("/" in each or "\\" in each for each in bare)
+
+
+def _is_read_by_test(frames: Sequence[Frame]) -> bool:
+    """Whether a test gave a text to Python's reader of JSON, which is then an answer of the engine."""
+    caller = next((frame for frame in frames if _OF_JSON not in f"/{frame.path}"), None)
+    return caller is not None and tests_own(caller.path)
 
 
 def in_other_package(frames: Sequence[Frame]) -> bool:
@@ -322,6 +330,9 @@ ASSERTED: Final = "INTERNAL ASSERT FAILED at"
 """What PyTorch writes of a check of its own: c10/util/Exception.h."""
 _OWN: Final = _part(_ORIGINS["own"])
 _TEST: Final = FailureOrigin("a test", _BY_NAME["test_not_passed"])
+_READ_BY_TEST: Final = FailureOrigin("a test", _BY_NAME["answer_not_json"])
+_OF_JSON: Final = "/json/"
+"""Part of the paths of Python's reader of JSON, which its caller gave the text."""
 _OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(

@@ -75,7 +75,7 @@ _OF_THE_ENGINE: Final = ("from 'vllm' (unknown location)", "No module named 'vll
 def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of the exceptions that end a traceback of collect_env: the first below a frame."""
     calls = [at for at, line in enumerate(lines) if _COLLECT_ENV in line.text and _is_of_collect_env(line)]
-    at = sorted(raised)
+    at, fails = sorted(raised), _shows_build(lines)
     found = {each for each in at if _is_said_of_collect_env(each, lines) or _is_in_command(each, lines)}
     found |= {
         at
@@ -84,9 +84,20 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     }
     for call in calls:
         below = bisect_right(at, call)
-        if below < len(at) and at[below] <= call + MOST_LINES and not _is_of_every(lines[at[below]].text):
+        if below == len(at) or at[below] > call + MOST_LINES:
+            continue
+        if fails or not _is_of_every(lines[at[below]].text):
             found.add(at[below])
     return found
+
+
+def _shows_build(lines: Sequence[LogLine]) -> bool:
+    """Whether a text shows that pip failed, from which the engine's absence in this program follows."""
+    return any(line.text.startswith(_OF_PIP) for line in lines)
+
+
+_OF_PIP: Final = ("error: subprocess-exited-with-error", "error: metadata-generation-failed")
+"""pip, _internal/exceptions.py DiagnosticPipError: the reference of what a build of a package ended with."""
 
 
 def _is_of_every(text: str) -> bool:
@@ -216,6 +227,8 @@ _LITERALS: Final = ('f"', "f'")
 
 _NUMBERED: Final = re.compile(r"(?:-{1,6}> ?)?\d{1,5} {2,40}\S")
 """A line of source as IPython prints it, behind its number."""
+_UNINDENTED: Final = re.compile(r"(?:-{1,6}> ?)?\d{1,5} [^\W\d]")
+"""The same of source without an indent, which other lines that begin with a figure look like."""
 AROUND: Final = 14
 """Lines of source that it prints around a call."""
 
@@ -224,9 +237,19 @@ def is_source(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a line is the source below a frame, whose words the program has whether it fails or not."""
     if lines[at].text.startswith(_LITERALS):
         return True
-    if _NUMBERED.match(lines[at].text) is not None:
-        return any(frame_of(line) is not None for line in lines[max(0, at - AROUND) : at])
+    if is_numbered_source(at, lines):
+        return True
     return bool(at) and _CODE.match(lines[at].text) is not None and frame_of(lines[at - 1]) is not None
+
+
+def is_numbered_source(at: int, lines: Sequence[LogLine]) -> bool:
+    """Whether a line is source that IPython shows around a call, behind its number."""
+    above = lines[max(0, at - AROUND) : at]
+    if _NUMBERED.match(lines[at].text) is not None:
+        return any(frame_of(line) is not None for line in above)
+    if _UNINDENTED.match(lines[at].text) is not None:
+        return any(_NOTEBOOK.search(line.text) is not None for line in above)
+    return False
 
 
 def frame_of_engine(at: int, lines: Sequence[LogLine]) -> bool:

@@ -50,7 +50,7 @@ MESSAGES = [
     # vllm-project/vllm#917, #6790, #7632, #16514, #19668; zai-org/GLM-V#100; modal-labs/modal-examples#1154
     (
         "openai.error.Timeout: HTTPConnectionPool(host='172.26.1.30', port=8000): Read timed out.",
-        "server_not_reached",
+        "client_timed_out",
     ),
     ("# [Bug]: Engine iteration timed out. This should never happen!", "engine_iteration_timed_out"),
     ("ERROR 08-18 00:51:02 async_llm_engine.py:57] Engine background task failed", "engine_died_serving"),

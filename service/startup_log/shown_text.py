@@ -1,0 +1,51 @@
+"""Finds lines of a text that no failing program wrote: lists of packages, and source beside calls."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from service.startup_log.lines import LogLine
+from service.startup_log.pytest_reports import ERROR_MARK, call_of
+from service.startup_log.tracebacks import is_numbered_source
+
+_PINNED: Final = re.compile(r"^[A-Za-z0-9][\w.-]{0,80}==\d[\w.+!-]{0,60}$", re.ASCII)
+"""A package as `pip freeze` and collect_env print it."""
+_LISTED: Final = re.compile(
+    r"^[a-z0-9_][\w.-]{0,80} {2,60}\d[\w.+!]{0,40}(?: {2,60}[\w.+-]{1,80}){0,2}$", re.ASCII
+)
+"""A package as `pip list` and `conda list` print it: name, version, build, channel."""
+_HEAD: Final = re.compile(r"^(?:(?:async )?def \w{1,120}\(|@pytest\.)", re.ASCII)
+"""The first line of a function's source in a report of pytest; the marks of a test stand above it."""
+_PLACE: Final = re.compile(r"^/?[\w./-]{3,300}\.py:[0-9]{1,7}:", re.ASCII)
+"""Where pytest says that a call stands, below the source: _pytest/_code/code.py ReprFileLocation."""
+_FENCE: Final = "```"
+
+
+def of_no_program(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of lines whose words say nothing of a failure."""
+    listed = {at for at, line in enumerate(lines) if is_listed(line.text) or is_numbered_source(at, lines)}
+    return listed | source_of_tests(lines)
+
+
+def is_listed(text: str) -> bool:
+    """Whether a line is a package with its version."""
+    return (_PINNED if "==" in text else _LISTED).match(text) is not None
+
+
+def source_of_tests(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of the source that pytest shows of a function that failed.
+
+    It begins at the function's head, and ends at the exception, or at the place of the next call; what has
+    neither below is not shown by pytest.
+    """
+    found: set[int] = set()
+    head: int | None = None
+    for at, line in enumerate(lines):
+        if line.level or line.text.startswith(_FENCE):
+            head = None
+        elif head is None:
+            head = at if _HEAD.match(line.text) else None
+        elif line.text.startswith(ERROR_MARK) or call_of(line.text) or _PLACE.match(line.text):
+            found.update(range(head, at))
+            head = None
+    return found
