@@ -81,8 +81,13 @@ PYTHON_WORDS: Final = (
     ("maximum recursion depth exceeded", "RecursionError"),
 )
 """Words of Python's own errors, with the classes of which they are."""
-_OF_WORKER: Final = (*PYTHON_WORDS, ("out of memory", "OutOfMemoryError"))
-"""The same, and those of torch that need no class, for messages that a program says raised an error."""
+_OF_WORKER: Final = (
+    *PYTHON_WORDS,
+    ("out of memory", "OutOfMemoryError"),
+    ("[Errno 2] No such file or directory: ", "FileNotFoundError"),
+)
+"""The same, and those of torch and of files that need no class, for messages that a program says raised an
+error."""
 _MISCOUNTED: Final = " values to unpack (expected "
 """What Python says where a value has another number of parts than the code unpacks."""
 _HEADER: Final = "Traceback (most recent call last)"

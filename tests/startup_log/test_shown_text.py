@@ -77,7 +77,9 @@ utils.py:161: RuntimeError
 
 def test_the_source_of_a_test_is_not_what_failed() -> None:
     found = failure_of(REPORT)
-    assert (found.type, found.message, found.cause) == ("RuntimeError", "Server exited unexpectedly.", None)
+    assert (found.type, found.message) == ("RuntimeError", "Server exited unexpectedly.")
+    assert found.form is not None
+    assert "does not hold that process's output" in (found.form.means or "")
 
 
 def test_source_without_an_exception_below_is_no_report() -> None:
@@ -194,3 +196,11 @@ def test_a_quantization_in_a_title_is_no_reason_for_an_end_under_load() -> None:
         "vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop is not running.\n"
     )
     assert cause_of(text) == "engine_died_serving"
+
+
+def test_what_a_worker_says_of_an_absent_file_has_the_class_of_its_exception() -> None:
+    text = (
+        "ERROR 07-10 09:23:56 worker_utils.py:120] Exception in worker while processing method profile: "
+        "[Errno 2] No such file or directory: '/root/.triton/cache/de75/k.json'\n"
+    )
+    assert (failure_of(text).type, cause_of(text)) == ("FileNotFoundError", "triton_cache_race")
