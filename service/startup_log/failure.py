@@ -28,7 +28,7 @@ from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
-from service.startup_log.shown_text import of_no_program
+from service.startup_log.shown_text import of_no_program, without_devices
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import (
     frames_above,
@@ -116,6 +116,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     ignored = (ignored_by_python(raised, lines) - sticky) | summary
     other = of_collect_env(raised, lines) | ignored | _quoting_titles(raised, lines) | of_no_program(lines)
     other |= harmless(raised, lines) | _repeated_above(raised, other, lines)
+    other |= without_devices(lines) if raised.keys() - other else set()
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
     known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
     known = without_contradicted(known, raised, lines)

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.pytest_reports import ERROR_MARK, call_of
-from service.startup_log.tracebacks import is_numbered_source
+from service.startup_log.tracebacks import BELOW_A_HEADING, COLLECTS, is_numbered_source
 
 _PINNED: Final = re.compile(r"^[A-Za-z0-9][\w.-]{0,80}==\d[\w.+!-]{0,60}$", re.ASCII)
 """A package as `pip freeze` and collect_env print it."""
@@ -18,6 +18,8 @@ _HEAD: Final = re.compile(r"^(?:(?:async )?def \w{1,120}\(|@pytest\.)", re.ASCII
 """The first line of a function's source in a report of pytest; the marks of a test stand above it."""
 _PLACE: Final = re.compile(r"^/?[\w./-]{3,300}\.py:[0-9]{1,7}:", re.ASCII)
 """Where pytest says that a call stands, below the source: _pytest/_code/code.py ReprFileLocation."""
+_NO_RUNTIME: Final = "No CUDA runtime is found"
+"""torch, utils/cpp_extension.py: said wherever the file is imported without a GPU, as where one only asks."""
 _FENCE: Final = "```"
 
 
@@ -25,6 +27,13 @@ def of_no_program(lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of lines whose words say nothing of a failure."""
     listed = {at for at, line in enumerate(lines) if is_listed(line.text) or is_numbered_source(at, lines)}
     return listed | source_of_tests(lines)
+
+
+def without_devices(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions at which torch says, while collect_env runs, that it finds no CUDA runtime."""
+    collects = [at for at, line in enumerate(lines) if COLLECTS in line.text]
+    near = {each for at in collects for each in range(max(0, at - BELOW_A_HEADING), at + BELOW_A_HEADING)}
+    return {at for at in near if at < len(lines) and _NO_RUNTIME in lines[at].text}
 
 
 def is_listed(text: str) -> bool:

@@ -117,7 +117,7 @@ def _is_in_command(at: int, lines: Sequence[LogLine]) -> bool:
     return _COLLECT_ENV in lines[at].text and _OF_COMMAND in lines[at].text
 
 
-_COLLECTS: Final = "ollecting environment information"
+COLLECTS: Final = "ollecting environment information"
 """The first line that it prints."""
 _NOT_BUILT: Final = "vllm._C with ModuleNotFoundError"
 """vLLM 0.3.3 to 0.33.0, _custom_ops.py: a warning in a checkout, and where no build for CUDA is."""
@@ -127,7 +127,7 @@ def warns_in_collect_env(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a line warns of an extension that is not built, at the beginning of that program."""
     if _NOT_BUILT not in lines[at].text:
         return False
-    return any(_COLLECTS in line.text for line in lines[max(0, at - BELOW_A_HEADING) : at + BELOW_A_HEADING])
+    return any(COLLECTS in line.text for line in lines[max(0, at - BELOW_A_HEADING) : at + BELOW_A_HEADING])
 
 
 def _is_of_collect_env(line: LogLine) -> bool:

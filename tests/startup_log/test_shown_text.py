@@ -204,3 +204,11 @@ def test_what_a_worker_says_of_an_absent_file_has_the_class_of_its_exception() -
         "[Errno 2] No such file or directory: '/root/.triton/cache/de75/k.json'\n"
     )
     assert (failure_of(text).type, cause_of(text)) == ("FileNotFoundError", "triton_cache_race")
+
+
+def test_no_gpu_where_collect_env_runs_is_not_what_failed() -> None:
+    collects = (
+        "Collecting environment information...\nNo CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"
+    )
+    assert cause_of(collects) == "no_gpu_visible"
+    assert failure_of(f"{collects}ValueError: a reason that nobody knows\n").type == "ValueError"
