@@ -9,7 +9,7 @@ from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
 from service.startup_log.escaped_lines import unescaped, without_metadata
-from service.startup_log.long_logs import CondensedLog, LogCondenser
+from service.startup_log.long_logs import AROUND, MARKERS, CondensedLog, LogCondenser
 
 MAX_CHARACTERS: Final = 1 << 20
 """Characters that are read as they are. A longer log is condensed: `service.startup_log.long_logs`."""
@@ -101,12 +101,12 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     """Return a log's lines, cleaned.
 
     Of a log longer than ``MAX_CHARACTERS`` the two ends are read, and the lines between them that show a
-    failure or a step of a start. Of more than ``MAX_LINES`` lines the first and the last are read. A line
+    failure or a step of a start; so of more than ``MAX_LINES`` lines. A line
     longer than ``MAX_LINE`` is read as several lines of the same number.
     """
     numbered = _numbered(log.removesuffix("\n")) if isinstance(log, str) else log.numbered
     if len(numbered) > MAX_LINES:
-        numbered = (*numbered[: MAX_LINES // 2], *numbered[-MAX_LINES // 2 :])
+        numbered = tuple(_ends_and_failures(numbered))
     texts = without_metadata([text for _, text in numbered])
     numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
@@ -117,6 +117,21 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
         for piece in _pieces(part)
     )
     return tuple(_read(islice(drawn, MAX_LINES)))
+
+
+def _ends_and_failures(numbered: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Return ``MAX_LINES`` lines: both ends, and lines between them around a failure or a step of a start."""
+    ends = MAX_LINES * 3 // 8
+    before, after = AROUND
+    between = range(ends, len(numbered) - ends)
+    shown = (at for at in between if any(map(numbered[at][1].__contains__, MARKERS)))
+    around = dict.fromkeys(
+        near for at in shown for near in range(at - before, at + after + 1) if near in between
+    )
+    kept = set(islice(around, MAX_LINES - 2 * ends))
+    others = (at for at in between if at not in kept)
+    kept.update(islice(others, MAX_LINES - 2 * ends - len(kept)))
+    return (each for at, each in enumerate(numbered) if at in kept or at not in between)
 
 
 def _read(numbered: Iterable[tuple[int, str]]) -> Iterator[LogLine]:

@@ -128,3 +128,12 @@ def test_a_heading_is_no_log_line() -> None:
 
     assert line.origin is None
     assert "Block size" in line.text
+
+
+def test_a_failure_in_the_middle_of_many_short_lines_is_read() -> None:
+    half = [f"a {at}" for at in range(MAX_LINES)]
+    failed = [*half, "Traceback (most recent call last):", "ValueError: abc", *half]
+    lines = read_lines("\n".join(failed))
+    assert len(lines) == MAX_LINES
+    assert (MAX_LINES + 2, "ValueError: abc") in {(line.number, line.text) for line in lines}
+    assert [line.number for line in lines] == sorted(line.number for line in lines)
