@@ -8,10 +8,9 @@ from service.advisor.verdict import Verdict
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
 from service.explanation.failure_fixes import memory_fixes, other_fixes
-from service.explanation.moot_remedies import without_moot
-from service.explanation.offered_already import without_given
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
+from service.explanation.remedies.fitting_remedy import fitting_remedy
 from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.advice import AdvisedStart, advice_for
@@ -52,7 +51,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         line=logged.line,
         reached=log.failed_after,
         means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
-        remedy=_helping(_remedy(log, logged, cause), log),
+        remedy=fitting_remedy(_remedy(log, logged, cause), log),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
         foreseen=foreseen,
@@ -74,17 +73,12 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
     )
 
 
-def _helping(remedy: str, log: StartupLog) -> str:
-    """Return a remedy without what was given already, and without what this start cannot do."""
-    return without_given(without_moot(remedy, log), log)
-
-
 def _said(logged: Failure, log: StartupLog) -> SaidCause | None:
     """Return what a person says where the program's own message does not show its cause."""
     if logged.said is None:
         return None
     cause = logged.said.cause
-    remedy = _helping(cause.remedy_after(log.failed_after), log)
+    remedy = fitting_remedy(cause.remedy_after(log.failed_after), log)
     return SaidCause(cause.name, logged.said.words, logged.said.line, cause.means, remedy)
 
 

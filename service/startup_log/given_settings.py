@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from service.startup_log.host_facts import ENDS, HELPED, IN_VAIN
 from service.startup_log.lines import LogLine
 
 MOST: Final = 128
@@ -19,19 +20,6 @@ _IN_PROGRAM: Final = re.compile(
     r"os\.environ\[[\"']([A-Z][A-Z0-9_]{3,60})[\"']\]\s?=\s?[\"']([\w./:,-]{1,80})[\"']"
 )
 _IN_YAML: Final = re.compile(r"^[\"']?([A-Z][A-Z0-9_]{3,60})[\"']?: [\"']?([\w./,-]{1,80})[\"']?,?$")
-_TRIED: Final = re.compile(
-    r"(?i)\b(?:tried|trying|even with|even after|still (?:fails?|crash\w*|get\w*|hangs?|the same)|same "
-    r"(?:error|issue|problem|result)|"
-    r"(?:did|does|do)(?:n't| not) (?:help|work|fix|solve|change)|no (?:effect|luck|difference|help|"
-    r"change)|without success|"
-    r"not help)\b|\u4e5f\u4e0d\u884c|\u8bd5\u8fc7|\u5c1d\u8bd5|\u65e0\u6548|\u6ca1\u7528"
-)
-"""What shows that a person's sentence names what did not help."""
-_HELPED: Final = re.compile(
-    r"(?i)\b(?:works? (?:with|when|if|after)|fixed|solved|resolved|lets? it|only with|have to|had to|"
-    r"workaround|helps|helped)\b"
-)
-_ENDS: Final = re.compile(r"(?<=[.!?]) |(?<=[\u3002\uff01])")
 _NAMED: Final = re.compile(
     r"(?<![\w-])(--[a-z][a-z0-9-]{2,60})(?![\w-])|(?<![\w-])([A-Z][A-Z0-9_]{3,60}=[\w./:-]{1,40})"
 )
@@ -53,14 +41,15 @@ def _found(lines: Sequence[LogLine]) -> Iterator[str]:
             continue
         if "=" in line.text or ": " in line.text:
             yield from _variables(line.text)
-        if ("--" in line.text or "=" in line.text) and _TRIED.search(line.text):
+        if ("--" in line.text or "=" in line.text) and IN_VAIN.search(line.text.lower()):
             yield from _in_vain(line.text)
 
 
 def _in_vain(text: str) -> Iterator[str]:
     """Yield what a person has tried, of sentences that do not say that it helped."""
-    for sentence in _ENDS.split(text):
-        if _TRIED.search(sentence) and not _HELPED.search(sentence):
+    for sentence in ENDS.split(text):
+        said = sentence.lower()
+        if IN_VAIN.search(said) and not HELPED.search(said):
             yield from (each[1] or each[2] for each in _NAMED.finditer(sentence))
 
 

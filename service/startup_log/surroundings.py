@@ -8,6 +8,7 @@ from typing import Final
 
 from service.startup_log.drivers import Driver, read_driver
 from service.startup_log.given_settings import given_settings
+from service.startup_log.host_facts import host_facts, tried_actions
 from service.startup_log.lines import LogLine
 from service.startup_log.ray_resources import RayGpus, read_ray_gpus
 from service.startup_log.what_works import ReportedToWork, what_works
@@ -78,6 +79,9 @@ _GPU_LINES: Final = (
     re.compile(r"Your device '([^']{3,60})'"),
     re.compile(r"\bon (NVIDIA [\w .-]{3,40}) \(compute capability"),
 )
+_LISTED: Final = re.compile(r"(?:GPU models and configuration: )?GPU (\d{1,2}): (?:NVIDIA |Tesla |AMD )")
+"""torch, utils/collect_env.py, and nvidia-smi -L: one line for each GPU of the host."""
+MOST_LISTED: Final = 256
 _GPU_WORDS: Final = ("GPU ", "|", "different devices", "Your device", "on NVIDIA")
 _TOTAL: Final = re.compile(r"MiB\s{0,4}/\s{0,4}(\d{3,7})MiB")
 _MENTIONED: Final = re.compile(
@@ -175,6 +179,12 @@ class Surroundings:
     """Of the GPU, with the CUDA of the installed torch; ``None`` where the text does not print both."""
     works: tuple[ReportedToWork, ...] = ()
     """Sentences that say with what it works."""
+    host: frozenset[str] = frozenset()
+    """What the text tells of the host, by the names of host_facts.toml."""
+    tried: frozenset[str] = frozenset()
+    """Names of actions that a person tried in vain."""
+    gpu_count: int | None = None
+    """GPUs of the host, where a tool lists them all."""
 
 
 NOTHING: Final = Surroundings(None, (), None, (), None)
@@ -196,6 +206,9 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         given=given_settings(lines),
         driver=read_driver(lines),
         works=what_works(lines),
+        host=host_facts(lines),
+        tried=tried_actions(lines),
+        gpu_count=_gpu_count(lines),
     )
 
 
@@ -238,6 +251,12 @@ def _gpus(lines: Sequence[LogLine]) -> Iterator[str]:
         if any(map(line.text.__contains__, _GPU_WORDS)):
             for pattern in _GPU_LINES:
                 yield from (match[1].strip() for match in pattern.finditer(line.text))
+
+
+def _gpu_count(lines: Sequence[LogLine]) -> int | None:
+    """Return how many GPUs collect_env and nvidia-smi -L list; ``None`` where they list none."""
+    listed = (match for line in lines if "GPU " in line.text and (match := _LISTED.match(line.text)))
+    return len({match[1] for match in islice(listed, MOST_LISTED)}) or None
 
 
 def _mentions(lines: Sequence[LogLine]) -> Iterator[str]:

@@ -2,12 +2,18 @@
 
 import pytest
 
-from service.explanation.moot_remedies import without_moot
+from service.explanation.remedies.moot_alternatives import without_moot
+from service.explanation.remedies.start_facts import StartFacts, facts_of
 from service.startup_log.log import read_log
 
-NO_TENSORS = read_log("vllm serve org/model --max-model-len 4096\nRuntimeError: x")
-TENSORS = read_log("vllm serve org/model -tp 4 --attention-backend FLASHINFER\nRuntimeError: x")
-NO_COMMAND = read_log("RuntimeError: x")
+
+def facts(text: str) -> StartFacts:
+    return facts_of(read_log(text))
+
+
+NO_TENSORS = facts("vllm serve org/model --max-model-len 4096\nRuntimeError: x")
+TENSORS = facts("vllm serve org/model -tp 4 --attention-backend FLASHINFER\nRuntimeError: x")
+NO_COMMAND = facts("RuntimeError: x")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ def test_without_the_command_a_flag_is_named_with_its_condition() -> None:
 
 
 def test_a_resolved_size_of_one_counts_too() -> None:
-    log = read_log(
+    log = facts(
         "INFO 08-02 09:40:11 llm_engine.py:176] Initializing an LLM engine (v0.5.3.post1) with config: "
         "model='/m', tensor_parallel_size=1, quantization=awq_marlin\n"
     )

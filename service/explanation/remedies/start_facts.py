@@ -1,0 +1,99 @@
+"""StartFacts: what a text says of a start that decides which remedies are any for it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+from service.startup_log.log import StartupLog
+
+_NVIDIA: Final = re.compile(
+    r"NVIDIA|Tesla|GeForce|Quadro|RTX|GTX|^(?:A|H|B|L|V)\d|^GB\d|^GH200|^T4|^[PM][14]0"
+)
+"""Names of NVIDIA's cards, as tools print them and people write them."""
+OTHERS: Final = frozenset({"amd", "intel", "cpu", "tpu", "ascend", "neuron", "metal"})
+_MAKERS: Final[Mapping[str, str]] = {
+    "cuda": "nvidia",
+    "rocm": "amd",
+    "xpu": "intel",
+    "hpu": "gaudi",
+    "npu": "ascend",
+}
+"""Facts by the platform that the engine names; of others the fact has the platform's name."""
+SEVERAL: Final = "several_gpus"
+
+
+@dataclass(frozen=True, slots=True)
+class StartFacts:
+    """What decides which remedies are any for a start."""
+
+    release: Version | None
+    flags: Mapping[str, Any]
+    """Flags of the command and of the engine's own settings, by their names with underscores."""
+    passed: frozenset[str]
+    """Names of the flags that were passed."""
+    whole_command: bool
+    """A flag that was not passed had its default."""
+    given: frozenset[str]
+    """Variables that are set, as ``NAME=value``, and flags that did not help."""
+    tried: frozenset[str]
+    """Names of actions that did not help."""
+    holds: Mapping[str, bool]
+    """Which facts hold; one that the text does not decide is absent."""
+
+
+def facts_of(log: StartupLog) -> StartFacts:
+    """Return what a log says of its start."""
+    return StartFacts(
+        release=_version(log.release or log.around.release),
+        flags={**log.resolved, **log.flags},
+        passed=frozenset((*log.flags, *log.unmodelled)),
+        whole_command=log.flags_logged,
+        given=frozenset(log.around.given),
+        tried=log.around.tried,
+        holds={**_platforms(log), **_hosts(log), **_gpus(log)},
+    )
+
+
+def _version(release: str | None) -> Version | None:
+    try:
+        return None if release is None else Version(release.split("+")[0])
+    except InvalidVersion:
+        return None
+
+
+def _platforms(log: StartupLog) -> Mapping[str, bool]:
+    """Return for which platform the engine runs, and that it then runs for no other."""
+    platform = log.around.platform
+    name = None if platform is None else _MAKERS.get(platform, platform)
+    if name is None and any(map(_NVIDIA.search, (*log.around.gpus, *log.around.mentioned))):
+        name = "nvidia"
+    if name is None:
+        return {}
+    return {**dict.fromkeys({*_MAKERS.values(), *OTHERS}, False), name: True}
+
+
+def _hosts(log: StartupLog) -> Mapping[str, bool]:
+    return {
+        **({"container": False} if "bare" in log.around.host else {}),
+        **({"container": True} if "container" in log.around.host else {}),
+        **({"wsl": True, "windows": True} if "wsl" in log.around.host else {}),
+        **({"wsl": False} if "linux" in log.around.host else {}),
+    }
+
+
+def _gpus(log: StartupLog) -> Mapping[str, bool]:
+    """Return whether the host has GPUs beside those of the start, where a tool lists them all."""
+    count = log.around.gpu_count
+    if count is None:
+        return {}
+    sizes = (log.flags.get(name, log.resolved.get(name, 1)) for name in _RANKS)
+    ranks = 1
+    for size in sizes:
+        ranks *= size if isinstance(size, int) else 1
+    return {SEVERAL: count > 1, "more_gpus": count > ranks}
+
+
+_RANKS: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
