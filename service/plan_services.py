@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from service.advisor.dry_runs.plan_cache import PlanCache
 from service.advisor.plan import plan
-from service.advisor.plan_cache import PlanCache
 from service.application.services import PlanServices
 from service.gpus.catalog import gpu_catalog
 from service.hub.cache import HubCache
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from service.advisor.plan_request import PlanRequest
-    from service.advisor.plan_types import Plan
+    from service.advisor.candidates.plan_types import Plan
+    from service.advisor.request.plan_request import PlanRequest
     from service.memory.calibration import Calibration
     from service.settings import Settings
     from service.speed.prices import Price

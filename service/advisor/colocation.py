@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import PlanRequest
 from service.gpus.gpu_type import GpuType
 from service.memory.budget_types import Basis, Estimate, MemoryBudget
 from service.memory.constants import constants_at

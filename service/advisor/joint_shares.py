@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import Final
 
-from service.advisor.advice import LIMITS
+from service.advisor.candidates.advice import LIMITS
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation, PlanOne, SharedEngine, SharedStart, colocated, overfull
-from service.advisor.plan_types import Candidate
-from service.advisor.service_level import completed_of
-from service.advisor.verdict import Verdict
+from service.advisor.ranking.service_level import completed_of
 from service.units import gib_text
 
 TOGETHER: Final = (0.92, 0.88, 0.84, 0.8)

@@ -5,27 +5,27 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from service.advisor.aliases import stores_other_floats
-from service.advisor.answer_words import counts_of, reason_as_given, verdict_sentence
-from service.advisor.checkpoint_layouts import MOST_NAMED, runnable_siblings, with_size
-from service.advisor.context_parallel import shared_tokens
-from service.advisor.fewer_gpus import on_fewest_gpus
-from service.advisor.fixes import grid_with_fixes, run_with_fixes, shared_refusal, with_nearest_fixed
-from service.advisor.grid import GridOfLength
-from service.advisor.levers import levers
-from service.advisor.longer_starts import longer_starts
-from service.advisor.plan_cache import CachedSteps, PlanCache
-from service.advisor.plan_request import Objective, PlanRequest
-from service.advisor.plan_types import Candidate, GpuPlan, Plan, Upgrade
-from service.advisor.ranking import best_first
-from service.advisor.reason import reason
-from service.advisor.speed_of_start import speed_of
-from service.advisor.steps_of_advice import Asked, step_of
-from service.advisor.sure_starts import sure_starts
+from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan, Upgrade
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.aliases import stores_other_floats
+from service.advisor.dry_runs.grid import GridOfLength
+from service.advisor.dry_runs.plan_cache import CachedSteps, PlanCache
+from service.advisor.dry_runs.steps_of_advice import Asked, step_of
+from service.advisor.dry_runs.workload_admission import replicated
+from service.advisor.fixes.context_parallel import shared_tokens
+from service.advisor.fixes.fewer_gpus import on_fewest_gpus
+from service.advisor.fixes.fixes import grid_with_fixes, run_with_fixes, shared_refusal, with_nearest_fixed
+from service.advisor.fixes.longer_starts import longer_starts
+from service.advisor.fixes.sure_starts import sure_starts
+from service.advisor.levers.levers import levers
+from service.advisor.ranking.ranking import best_first
+from service.advisor.ranking.speed_of_start import speed_of
+from service.advisor.request.checkpoint_layouts import MOST_NAMED, runnable_siblings, with_size
+from service.advisor.request.plan_request import Objective, PlanRequest
 from service.advisor.upgrade import AskedStart, compared_start, upgrades
 from service.advisor.variants import Field, candidates_of
-from service.advisor.verdict import Verdict
-from service.advisor.workload_admission import replicated
+from service.advisor.words.answer_words import counts_of, reason_as_given, verdict_sentence
+from service.advisor.words.reason import reason
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.speed.prices import cost_of

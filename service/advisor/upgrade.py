@@ -7,11 +7,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_run
-from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_cache import CachedSteps
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import (
+from service.advisor.candidates.plan_types import (
     Candidate,
     ComparedStart,
     GpuPlan,
@@ -19,6 +15,10 @@ from service.advisor.plan_types import (
     UpgradeCause,
     UpgradeOutcome,
 )
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.dry_runs.plan_cache import CachedSteps
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.request.plan_request import PlanRequest
 from service.advisor.upgrade_intervals import moved_terms
 from service.engines.releases import RULES, DatedRule
 from service.gpus.gpu_type import GpuType

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from service.advisor.plan_types import Upgrade, UpgradeOutcome
+from service.advisor.candidates.plan_types import Upgrade, UpgradeOutcome
 from service.memory.budget_types import Estimate, MemoryBudget
 from service.units import MIB, gib_amount
 

@@ -4,18 +4,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.advisor.advice import LIMITS, MACHINES, STEPS, Step
-from service.advisor.advice import NODES as GPUS_OF_A_NODE
-from service.advisor.aliases import COMMON
-from service.advisor.captured_sequences import captured_sequences
-from service.advisor.combined_changes import denser_cache
-from service.advisor.engine_steps import EngineSteps, FailedStart
-from service.advisor.fix_attempt import LENGTH_STEP, FixAttempt, longest_length, sure
-from service.advisor.grid import GridOfLength, grid_of
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.service_level import Service, service_of
-from service.advisor.steps_of_advice import (
+from service.advisor.candidates.advice import LIMITS, MACHINES, STEPS, Step
+from service.advisor.candidates.advice import NODES as GPUS_OF_A_NODE
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.aliases import COMMON
+from service.advisor.dry_runs.engine_steps import EngineSteps, FailedStart
+from service.advisor.dry_runs.grid import GridOfLength, grid_of
+from service.advisor.dry_runs.steps_of_advice import (
     Asked,
     group_of,
     holds_one,
@@ -24,7 +20,11 @@ from service.advisor.steps_of_advice import (
     uses_fallback,
     whole_length_of,
 )
-from service.advisor.verdict import Verdict
+from service.advisor.fixes.captured_sequences import captured_sequences
+from service.advisor.fixes.combined_changes import denser_cache
+from service.advisor.fixes.fix_attempt import LENGTH_STEP, FixAttempt, longest_length, sure
+from service.advisor.ranking.service_level import Service, service_of
+from service.advisor.request.plan_request import PlanRequest
 from service.changed import changed
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from service.advisor.plan_request import PlanRequest
+from service.advisor.request.plan_request import PlanRequest
 from service.api.work_lanes import WorkSize
 from service.application.plan_cost import expected_seconds
 from service.engines_compared.engine_choice import EnginesQuestion

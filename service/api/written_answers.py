@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from service.advisor.plan_request import Model
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import Model
 from service.api.dependencies import HUB_TOKEN
 from service.api.metrics import Metrics
 from service.api.raw_headers import header

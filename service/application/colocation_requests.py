@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
+from service.advisor.candidates.plan_types import Candidate
 from service.advisor.colocation import Colocation, SharedStart, colocated
 from service.advisor.joint_shares import with_joint_shares
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate
+from service.advisor.request.plan_request import PlanRequest
 from service.application.command_requests import with_reading
 from service.application.errors import InputFault, InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.advisor.plan_request import PlanRequest
+from service.advisor.request.plan_request import PlanRequest
 from service.application.probe_jobs import startable_config
 from service.application.requested_model import UNNAMED_MODEL
 from service.application.run_cpu_bound import run_cpu_bound

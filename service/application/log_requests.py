@@ -9,7 +9,7 @@ from typing import Any, Final
 from packaging.version import Version
 from pydantic import ValidationError
 
-from service.advisor.plan_request import PlanRequest
+from service.advisor.request.plan_request import PlanRequest
 from service.application.errors import InputFault, InvalidRequest, UnknownFlag
 from service.application.local_models import local_model
 from service.application.plan_requests import plan_request, read_plan_body, with_siblings

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from service.advisor.plan_request import Model
+from service.advisor.request.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.model import ModelArchitecture

@@ -7,7 +7,7 @@ class of size by them, so they need not be exact.
 from collections.abc import Collection
 from typing import Final
 
-from service.advisor.plan_request import PlanRequest
+from service.advisor.request.plan_request import PlanRequest
 
 START_SECONDS: Final = 0.003
 """One start on one GPU type, with its fixes."""

@@ -7,8 +7,9 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
-from service.advisor.checkpoint_layouts import least_lossy_first
-from service.advisor.plan_request import (
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.request.checkpoint_layouts import least_lossy_first
+from service.advisor.request.plan_request import (
     EngineChoice,
     MeasuredTpot,
     Model,
@@ -16,8 +17,7 @@ from service.advisor.plan_request import (
     PlanRequest,
     Workload,
 )
-from service.advisor.plan_types import Plan
-from service.advisor.siblings import siblings_of
+from service.advisor.request.siblings import siblings_of
 from service.application.chosen_gpus import ChosenGpus, chosen_gpus, known_gpu
 from service.application.command_requests import at_its_place, with_gpu_of_command, without_command
 from service.application.errors import InputFault, InvalidRequest, faults_together

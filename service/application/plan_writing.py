@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import orjson
 
-from service.advisor.plan_request import FEW_GPUS
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.request.plan_request import FEW_GPUS
 from service.application.schemas.members import Writing, WrittenMember
 from service.application.schemas.parts import PLAIN, Parts
 from service.application.schemas.plain_values import as_answer, as_json, plain

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
 
-from service.advisor.plan_types import Candidate
-from service.advisor.tensors import planned_tensors
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.tensors import planned_tensors
 from service.application.errors import InputFault, InvalidRequest, NotProbeable
 from service.application.job_events import POLL_SECONDS
 from service.application.plan_requests import answer_plan_request, plan_request

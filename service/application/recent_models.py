@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from service.advisor.plan_request import Model
+from service.advisor.request.plan_request import Model
 from service.engines.rules.checkpoints import CheckpointRules
 from service.hub.fetched_config import FetchedConfig
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from service.advisor.plan_request import Model
+from service.advisor.request.plan_request import Model
 from service.application.errors import InputFault
 from service.application.model_reading import with_quantization
 from service.application.schemas.plan_body import PlanBody

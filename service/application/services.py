@@ -12,8 +12,8 @@ from service.application.workers_seen import WorkersSeen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from service.advisor.plan_request import PlanRequest
-    from service.advisor.plan_types import Plan
+    from service.advisor.candidates.plan_types import Plan
+    from service.advisor.request.plan_request import PlanRequest
     from service.application.job_events import JobEvents
     from service.gpus.catalog import GpuCatalog
     from service.hub.model_source import ModelSource

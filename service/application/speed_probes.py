@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate
-from service.advisor.speed_of_start import clock_of
-from service.advisor.workload_admission import admission_of
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.workload_admission import admission_of
+from service.advisor.ranking.speed_of_start import clock_of
+from service.advisor.request.plan_request import Workload
 from service.application.errors import InputFault, NotProbeable
 from service.application.schemas.speed import rounded
 from service.gpus.gpu_type import GpuType

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from service.advisor.dry_run import dry_start
-from service.advisor.plan_request import PlanRequest
+from service.advisor.dry_runs.dry_run import dry_start
+from service.advisor.request.plan_request import PlanRequest
 from service.calibration.measurement import (
     MeasuredDevice,
     MeasuredModel,

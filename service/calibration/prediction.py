@@ -3,9 +3,9 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from service.advisor.budget_inputs import budget_inputs, circumstances_of
-from service.advisor.dry_run import dry_start
-from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.dry_runs.budget_inputs import budget_inputs, circumstances_of
+from service.advisor.dry_runs.dry_run import dry_start
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.calibration.measurement import MeasuredDevice, Measurement

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation
-from service.advisor.verdict import Verdict
 from service.application.colocation_requests import answer_colocation, colocation_request
 from service.application.schemas.colocation import ColocationAnswer, ColocationBody
 from service.application.schemas.plan_body import MAX_COMMAND

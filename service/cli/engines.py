@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
 from service.application.any_engine import answer_of_engines, any_question
 from service.application.engine_requests import engines_answer, read_any_body
 from service.application.errors import InvalidRequest

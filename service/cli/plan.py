@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO, Final, Literal
 
 import typer
 
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
 from service.application.errors import InvalidRequest
 from service.application.given_members import read_given
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body

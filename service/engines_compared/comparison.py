@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from service.advisor.plan_request import Model
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import Model
 from service.engine_plans.engine_plan import EnginePlan
 from service.engines_compared.engine_choice import EnginesQuestion, plan_engine
 from service.gpus.gpu_type import GpuType

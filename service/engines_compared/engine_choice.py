@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from service.advisor.plan_request import PlanRequest
+from service.advisor.request.plan_request import PlanRequest
 from service.engine_plans.engine_plan import EnginePlan
 from service.engine_plans.engine_question import EngineDevice, EngineQuestion
 from service.engines_compared.checkpoint_weights import elements_of, weights_on_rank

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import PlanRequest
 from service.engine_plans.engine_plan import VLLM, BudgetTerm, CacheFigures, EnginePlan, Unused
 from service.engines.refusal import Stage
 from service.gpus.gpu_type import GpuType

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from service.advisor.fix_notes import cost_notes
-from service.advisor.refusal import Fix, Refusal
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.refusal import Fix, Refusal
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.fixes.fix_notes import cost_notes
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
 from service.explanation.failure_fixes import memory_fixes, other_fixes

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import PlanRequest
 from service.engines.arguments.effects import Effect, Touched, effect_of
 from service.engines.refusal import Stage
 from service.explanation.diagnosis import diagnose

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.refusal import Fix, Refusal
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.refusal import Fix, Refusal
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import PlanRequest
 from service.startup_log.log import StartupLog
 from service.startup_log.what_works import ReportedToWork
 

@@ -10,15 +10,15 @@ from itertools import islice
 from math import ceil
 from typing import Final
 
-from service.advisor.dry_run import dry_run
-from service.advisor.fix_attempt import FixAttempt
-from service.advisor.fix_attempts import plain_refusal_sources
-from service.advisor.fixes import Worked, changes_that_work, fix_of, newer_release, starts, working
-from service.advisor.memory_changes import OFFLOAD
-from service.advisor.plan_cache import CachedSteps
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Fix
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Fix
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.dry_runs.plan_cache import CachedSteps
+from service.advisor.fixes.fix_attempt import FixAttempt
+from service.advisor.fixes.fix_attempts import plain_refusal_sources
+from service.advisor.fixes.fixes import Worked, changes_that_work, fix_of, newer_release, starts, working
+from service.advisor.fixes.memory_changes import OFFLOAD
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.explanation.comparison import bytes_within

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from service.advisor.dry_run import dry_run, dry_start
-from service.advisor.engine_start import Start
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate
+from service.advisor.candidates.engine_start import Start
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.dry_run import dry_run, dry_start
+from service.advisor.request.plan_request import PlanRequest
 from service.engine_config.speculation import UnmodelledSpeculation
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags

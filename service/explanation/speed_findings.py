@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Workload
-from service.advisor.speed_of_start import speed_of
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.ranking.speed_of_start import speed_of
+from service.advisor.request.plan_request import Workload
 from service.explanation.comparison import Interval, compare, not_compared
 from service.explanation.explanation_types import Finding
 from service.explanation.planned_start import PlannedStart

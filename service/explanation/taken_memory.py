@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
-from service.advisor.dry_run import dry_run
-from service.advisor.fix_attempt import FixAttempt
-from service.advisor.fixes import fix_of
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Fix
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Fix
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.fixes.fix_attempt import FixAttempt
+from service.advisor.fixes.fixes import fix_of
 from service.engines.flags import ServeFlags
 from service.explanation.failure_fixes import fixes_of
 from service.explanation.offers import share_left

@@ -6,11 +6,11 @@ from typing import Final
 
 from markupsafe import Markup
 
-from service.advisor.lever import Lever
-from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_types import Candidate, GpuPlan, Plan
-from service.advisor.refusal import Fix, Refusal
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.lever import Lever
+from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.candidates.refusal import Fix, Refusal
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.ranking.nearest_refused import nearest_refused
 from service.application.text.commands import COMMANDS
 from service.application.text.words import dtype_words, gpus_words, start_words, verdict_words
 from service.engines.refusal import Stage

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.advisor.plan_types import Candidate, GpuPlan
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate, GpuPlan
+from service.advisor.candidates.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

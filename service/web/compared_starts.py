@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.advisor.plan_types import Candidate
-from service.advisor.service_level import completed_of
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.ranking.service_level import completed_of
 from service.application.text.in_short import in_short
 from service.application.text.words import gpus_words, verdict_words
 from service.units import gib_amount

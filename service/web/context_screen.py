@@ -6,9 +6,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from service.advisor.concurrency_curve import CurvePoint, concurrency_curve
-from service.advisor.plan_types import Candidate, Plan
-from service.advisor.pooling_words import pooling_sentence
+from service.advisor.candidates.plan_types import Candidate, Plan
+from service.advisor.dry_runs.concurrency_curve import CurvePoint, concurrency_curve
+from service.advisor.words.pooling_words import pooling_sentence
 from service.web.answer_screen import shown_candidate
 from service.web.context_drawing import Mark, context_drawing
 from service.web.page_question import PageQuestion

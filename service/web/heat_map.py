@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, Plan
-from service.advisor.service_level import Service, service_of
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate, Plan
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.ranking.service_level import Service, service_of
+from service.advisor.request.plan_request import Workload
 from service.application.text.in_short import in_short
 from service.application.text.words import gpus_words, verdict_words
 from service.gpus.gpu_type import GpuType

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from service.advisor.plan_types import Candidate
-from service.advisor.service_level import completed_of
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.ranking.service_level import completed_of
 from service.web.figures import grouped, times
 from service.web.speed_screen import figure_words
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from service.advisor.refusal import Fix
+from service.advisor.candidates.refusal import Fix
 from service.application.text.explanation import MARKS, headline, number_in_words
 from service.application.text.words import change_words, printable, verdict_words
 from service.explanation.explanation_types import Agreement, Assumption, Diagnosis, Explanation, Finding

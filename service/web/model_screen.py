@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
 from service.application.schemas.architecture import ExplainedArchitecture, LayerKind
 from service.web.figures import plain
 from service.web.model_drawing import LayerCell, layers_drawing

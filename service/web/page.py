@@ -8,7 +8,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service import __version__
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
 from service.application.schemas.probe import ProbeAnswer
 from service.application.schemas.problem import Problem
 from service.explanation.explanation_types import Explanation

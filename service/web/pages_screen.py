@@ -6,9 +6,9 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from service.advisor.layer_pages import layer_pages
-from service.advisor.plan_types import Candidate, Plan
-from service.advisor.pooling_words import pooling_sentence
+from service.advisor.candidates.plan_types import Candidate, Plan
+from service.advisor.dry_runs.layer_pages import layer_pages
+from service.advisor.words.pooling_words import pooling_sentence
 from service.engine_config.engine_config import RequestDemand
 from service.engines.refusal import Stage
 from service.kv_cache.groups import Group

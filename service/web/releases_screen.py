@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from service.advisor.plan_cache import CachedSteps
-from service.advisor.plan_request import EngineChoice, PlanRequest
-from service.advisor.plan_types import Candidate, ComparedStart, Plan, Upgrade, UpgradeOutcome
+from service.advisor.candidates.plan_types import Candidate, ComparedStart, Plan, Upgrade, UpgradeOutcome
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.plan_cache import CachedSteps
+from service.advisor.request.plan_request import EngineChoice, PlanRequest
 from service.advisor.upgrade import AskedStart, upgrades
-from service.advisor.verdict import Verdict
 from service.application.text.upgrades import change_words
 from service.application.text.words import verdict_words
 from service.engines.flags import ServeFlags

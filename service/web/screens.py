@@ -6,8 +6,8 @@ from typing import Any, Final, TypeAlias
 
 from markupsafe import Markup
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.request.plan_request import PlanRequest
 from service.web.answer_screen import answer_screen
 from service.web.context_screen import context_screen
 from service.web.heat_map import gpus_screen

@@ -7,10 +7,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, GpuPlan, Plan
-from service.advisor.speed_of_start import speed_of
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.ranking.speed_of_start import speed_of
+from service.advisor.request.plan_request import Workload
 from service.application.text.words import dtype_words, gpus_words
 from service.speed.prices import Cost
 from service.speed.serving_speed import Between, Speed

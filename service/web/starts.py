@@ -3,9 +3,9 @@
 from dataclasses import fields
 from typing import Final
 
-from service.advisor.lever import Lever
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Fix
+from service.advisor.candidates.lever import Lever
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Fix
 from service.application.schemas.plan_parameters import PLACES
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType

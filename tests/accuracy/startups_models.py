@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from service.advisor.plan_request import Model
+from service.advisor.request.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.hub.snapshot import BundledSnapshot

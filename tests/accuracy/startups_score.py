@@ -10,10 +10,10 @@ from math import ceil, floor
 
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import rules_for

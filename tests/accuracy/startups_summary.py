@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 from packaging.version import Version
 
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
 from tests.accuracy.startups_score import Score, Term
 from tests.accuracy.startups_told import Startup
 

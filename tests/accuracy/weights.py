@@ -9,7 +9,7 @@ from typing import Any, Final
 from packaging.version import Version
 from rich.table import Table
 
-from service.advisor.engine_start import resolved
+from service.advisor.candidates.engine_start import resolved
 from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.advisor.command_doubts import room_beside_one_request
-from service.advisor.plan_types import GpuPlan
+from service.advisor.candidates.plan_types import GpuPlan
+from service.advisor.dry_runs.command_doubts import room_beside_one_request
 from service.launch_command.command_reading import CommandReading, reading_of
 from service.launch_command.launch import Invocation, LaunchForm, Word
 

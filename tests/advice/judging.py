@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
 from service.application.errors import (
     GpuNotModelled,
     InputFault,

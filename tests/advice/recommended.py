@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import log2, prod
 from typing import Any
 
-from service.advisor.plan_types import Candidate
+from service.advisor.candidates.plan_types import Candidate
 from service.application.errors import InputFault
 from tests.advice.asked import Service
 from tests.advice.judging import NOT_MODELLED_FAULTS

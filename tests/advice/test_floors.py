@@ -1,6 +1,6 @@
 """Recommendations unlike those of experts break the scoreboard."""
 
-from service.advisor.advice import Step
+from service.advisor.candidates.advice import Step
 from tests.advice.bounds import BOTH, Board, broken
 from tests.advice.recommended import Compared, Comparison, Layout
 from tests.advice.sweep import Sweep

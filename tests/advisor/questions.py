@@ -1,14 +1,14 @@
 """Plans of one model on one GPU type."""
 
+from service.advisor.candidates.plan_types import Candidate, GpuPlan
 from service.advisor.plan import plan
-from service.advisor.plan_request import (
+from service.advisor.request.plan_request import (
     EngineChoice,
     Model,
     Objective,
     PlanRequest,
     Workload,
 )
-from service.advisor.plan_types import Candidate, GpuPlan
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture

@@ -2,13 +2,13 @@
 
 import pytest
 
-from service.advisor.advice import FALLBACK_BACKENDS, LIMITS, STEPS, Step
+from service.advisor.candidates.advice import FALLBACK_BACKENDS, LIMITS, STEPS, Step
+from service.advisor.candidates.plan_types import Candidate, GpuPlan
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.steps_of_advice import Asked, requests_of, step_of
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, Objective, PlanRequest, Workload
-from service.advisor.plan_types import Candidate, GpuPlan
-from service.advisor.service_level import completed_of, serves
-from service.advisor.steps_of_advice import Asked, requests_of, step_of
-from service.advisor.verdict import Verdict
+from service.advisor.ranking.service_level import completed_of, serves
+from service.advisor.request.plan_request import EngineChoice, Model, Objective, PlanRequest, Workload
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from service.memory.budget_types import Basis

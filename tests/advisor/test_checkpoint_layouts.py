@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.checkpoint_layouts import layout_named_by, named_with_sizes
+from service.advisor.request.checkpoint_layouts import layout_named_by, named_with_sizes
 from service.engines.flags import ServeFlags
 from service.units import GIB
 from tests.advisor.test_fixes import requested

@@ -6,13 +6,13 @@ from math import ceil
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation, SharedStart, colocated
+from service.advisor.dry_runs.plan_cache import PlanCache
 from service.advisor.joint_shares import with_joint_shares
 from service.advisor.plan import plan
-from service.advisor.plan_cache import PlanCache
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest, Workload
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest, Workload
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.checkpoint_layouts import sibling_named
-from service.advisor.nearest_refused import nearest_refused
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Fix
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Fix
-from service.advisor.verdict import Verdict
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.request.checkpoint_layouts import sibling_named
 from service.engines.flags import ServeFlags
 from service.units import GIB
 from tests.advisor.test_fixes import checked, fixes, requested

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from service.advisor.command import DEFAULTS, ENVIRONMENT, serve_command
+from service.advisor.candidates.command import DEFAULTS, ENVIRONMENT, serve_command
 from service.engines.flags import KEYS_OF, ServeFlags
 from service.engines.releases import (
     FLAG_SINCE,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.advisor.concurrency_curve import concurrency_curve, regular_lengths
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.concurrency_curve import concurrency_curve, regular_lengths
+from service.advisor.request.plan_request import Workload
 from service.engines.flags import ServeFlags
 from tests.advisor.questions import GEMMA, LLAMA, QWEN, ask
 

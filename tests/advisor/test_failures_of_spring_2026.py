@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.advisor.admission import Admission, Waiting
-from service.advisor.plan_request import Workload
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.admission import Admission, Waiting
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import Workload
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import find_release, rules_for

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.nearest_refused import nearest_refused
+from service.advisor.candidates.plan_types import GpuPlan
 from service.advisor.plan import plan
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import GpuPlan
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.request.plan_request import Workload
 from service.engines.flags import ServeFlags
 from service.units import GIB
 from tests.advisor.questions import DEEPSEEK, ask_all

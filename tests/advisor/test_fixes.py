@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.memory_changes import text_only
-from service.advisor.nearest_refused import nearest_refused
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Fix
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.fixes.memory_changes import text_only
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Fix
-from service.advisor.verdict import Verdict
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.application.text.table import render_plan
 from service.architecture.context_length import RopeScaling
 from service.engines.flags import ServeFlags

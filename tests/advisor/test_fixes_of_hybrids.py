@@ -1,9 +1,9 @@
 """Fixes of models with recurrent states, of which CUDA graphs need one for each sequence."""
 
+from service.advisor.candidates.plan_types import GpuPlan
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import GpuPlan
-from service.advisor.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture

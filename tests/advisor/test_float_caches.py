@@ -5,15 +5,15 @@ from functools import cache
 
 import pytest
 
+from service.advisor.candidates.plan_types import Candidate, GpuPlan
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_request import (
+from service.advisor.request.plan_request import (
     EngineChoice,
     Model,
     Objective,
     PlanRequest,
 )
-from service.advisor.plan_types import Candidate, GpuPlan
-from service.advisor.verdict import Verdict
 from service.architecture.reading import UnknownArchitecture
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu

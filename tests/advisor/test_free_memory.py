@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

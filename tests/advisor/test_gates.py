@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import PlainSteps, dry_run
-from service.advisor.fix_attempt import FixAttempt
-from service.advisor.fixes import run_with_fixes, starts
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import PlainSteps, dry_run
+from service.advisor.fixes.fix_attempt import FixAttempt
+from service.advisor.fixes.fixes import run_with_fixes, starts
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES as ENGINE_RELEASES

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from service.advisor.lever import Lever
+from service.advisor.candidates.lever import Lever
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.units import GIB
 from tests.advisor.test_fixes import checked, requested

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from service.advisor.lever import Lever
-from service.advisor.lever_costs import LeverCost
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate
+from service.advisor.candidates.lever import Lever
+from service.advisor.candidates.lever_costs import LeverCost
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.request.plan_request import Workload
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
 from tests.advisor.questions import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from service.advisor.memo import LastResults
+from service.advisor.dry_runs.memo import LastResults
 
 MOST = 40
 

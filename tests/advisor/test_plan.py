@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.admission import Waiting
-from service.advisor.plan_request import Objective, Workload
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.admission import Waiting
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import Objective, Workload
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import UnknownPatch, UnknownRelease

@@ -6,21 +6,21 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from service.advisor.budget_inputs import shared_inputs
-from service.advisor.dry_run import PlainSteps, dry_run, dry_start
-from service.advisor.engine_start import build_model, resolved
-from service.advisor.engine_steps import UNMODELLED, StartedEngine
-from service.advisor.four_bit_checkpoint import four_bit_model
-from service.advisor.lengths_asked_for import RECENT_STARTS
+from service.advisor.candidates.engine_start import build_model, resolved
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.budget_inputs import shared_inputs
+from service.advisor.dry_runs.dry_run import PlainSteps, dry_run, dry_start
+from service.advisor.dry_runs.engine_steps import UNMODELLED, StartedEngine
+from service.advisor.dry_runs.lengths_asked_for import RECENT_STARTS
+from service.advisor.dry_runs.plan_cache import CHANGED_MODELS, SIZES, CachedSteps, PlanCache
+from service.advisor.fixes.four_bit_checkpoint import four_bit_model
 from service.advisor.plan import plan
-from service.advisor.plan_cache import CHANGED_MODELS, SIZES, CachedSteps, PlanCache
-from service.advisor.plan_request import (
+from service.advisor.request.plan_request import (
     EngineChoice,
     Model,
     PlanRequest,
     Workload,
 )
-from service.advisor.plan_types import Candidate
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.engine_config.engine_config import EngineConfig

@@ -6,11 +6,11 @@ from typing import Any, Final
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_run, dry_start
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run, dry_start
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest, Workload
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest, Workload
 from service.application.text.table import render_plan
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Model, PlanRequest, Workload
-from service.advisor.plan_types import Candidate
-from service.advisor.prefix_reuse import PrefixReuse
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.prefix_reuse import PrefixReuse
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import Model, PlanRequest, Workload
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.rank_words import requests_held
+from service.advisor.words.rank_words import requests_held
 
 
 @pytest.mark.parametrize(

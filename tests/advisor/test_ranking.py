@@ -2,17 +2,17 @@
 
 import pytest
 
+from service.advisor.candidates.plan_types import Candidate, GpuPlan
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_request import (
+from service.advisor.ranking.service_level import Service, serves, service_of
+from service.advisor.request.plan_request import (
     EngineChoice,
     Model,
     Objective,
     PlanRequest,
     Workload,
 )
-from service.advisor.plan_types import Candidate, GpuPlan
-from service.advisor.service_level import Service, serves, service_of
-from service.advisor.verdict import Verdict
 from service.application.text.table import render_plan
 from service.engines.cache_quality import QUALITIES, UNKNOWN, quality_of
 from service.engines.flags import ServeFlags

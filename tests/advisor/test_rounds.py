@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from service.advisor.dry_run import PlainSteps, dry_run, dry_runs
-from service.advisor.grid import GridOfLength, grid_of
-from service.advisor.plan_cache import CachedSteps
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest, Workload
+from service.advisor.dry_runs.dry_run import PlainSteps, dry_run, dry_runs
+from service.advisor.dry_runs.grid import GridOfLength, grid_of
+from service.advisor.dry_runs.plan_cache import CachedSteps
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest, Workload
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
 from service.gpus.catalog import find_gpu

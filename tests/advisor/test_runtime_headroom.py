@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.context_parallel import shared_sizes
-from service.advisor.fixes import with_fixes
-from service.advisor.plan_cache import CachedSteps
-from service.advisor.plan_request import Workload
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.plan_cache import CachedSteps
+from service.advisor.fixes.context_parallel import shared_sizes
+from service.advisor.fixes.fixes import with_fixes
+from service.advisor.request.plan_request import Workload
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.admission import Waiting
+from service.advisor.candidates.admission import Waiting
+from service.advisor.candidates.plan_types import Candidate
 from service.advisor.plan import plan
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate
+from service.advisor.request.plan_request import Workload
 from service.application.text.table import render_plan
 from service.engines.flags import ServeFlags
 from tests.advisor.test_fixes import requested

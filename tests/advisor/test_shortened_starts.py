@@ -4,11 +4,11 @@ import shlex
 
 import pytest
 
-from service.advisor.four_bit_checkpoint import four_bit_model
+from service.advisor.candidates.plan_types import Candidate, GpuPlan
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.fixes.four_bit_checkpoint import four_bit_model
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest, Workload
-from service.advisor.plan_types import Candidate, GpuPlan
-from service.advisor.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest, Workload
 from service.engines.flags import ServeFlags
 from service.engines.json_object import JsonObject
 from service.gpus.catalog import gpu_catalog

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.advisor.siblings import base_name, siblings_of
+from service.advisor.request.siblings import base_name, siblings_of
 from service.hub.snapshot import BundledSnapshot
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.steps_of_advice import uses_fallback
 from service.advisor.plan import plan
-from service.advisor.plan_request import Objective, PlanRequest, Workload
-from service.advisor.plan_types import Candidate
-from service.advisor.service_level import service_of
-from service.advisor.speed_limits import Meets, meets
-from service.advisor.steps_of_advice import uses_fallback
+from service.advisor.ranking.service_level import service_of
+from service.advisor.ranking.speed_limits import Meets, meets
+from service.advisor.request.plan_request import Objective, PlanRequest, Workload
 from service.engines.flags import ServeFlags
 from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import find_gpu

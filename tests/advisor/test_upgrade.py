@@ -2,11 +2,11 @@
 
 import pytest
 
+from service.advisor.candidates.plan_types import Plan, Upgrade
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.plan_types import Plan, Upgrade
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.advisor.upgrade_intervals import uncertain_changes
-from service.advisor.verdict import Verdict
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture

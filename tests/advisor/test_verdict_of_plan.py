@@ -5,10 +5,10 @@ from itertools import product
 
 import pytest
 
+from service.advisor.candidates.plan_types import Candidate, Plan
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, Objective, PlanRequest
-from service.advisor.plan_types import Candidate, Plan
-from service.advisor.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, Model, Objective, PlanRequest
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.advisor.admission import Admission, Waiting
-from service.advisor.plan_request import Workload
+from service.advisor.candidates.admission import Admission, Waiting
+from service.advisor.request.plan_request import Workload
 from service.engines.flags import ServeFlags
 from tests.advisor.questions import GEMMA, LLAMA, ask
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.advisor.checkpoint_layouts import QuantizedSibling
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.request.checkpoint_layouts import QuantizedSibling
+from service.advisor.request.plan_request import PlanRequest
 from service.application import plan_writing
 from service.application.errors import InputFault
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from service.advisor.dry_runs.plan_cache import PlanCache
 from service.advisor.plan import plan
-from service.advisor.plan_cache import PlanCache
-from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.application.schemas.plan_body import PlanBody
 from service.application.services import Services
 from service.engines.flags import ServeFlags

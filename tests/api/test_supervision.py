@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.request.plan_request import PlanRequest
 from service.api.app import create_app
 from service.api.app_options import AppOptions
 from service.api.errors import CallerLeft, TimeLimitReached

@@ -15,8 +15,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.request.plan_request import PlanRequest
 from service.api.app import create_app
 from service.api.app_options import AppOptions
 from service.api.durations import Durations

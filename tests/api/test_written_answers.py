@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.request.plan_request import PlanRequest
 from service.api.app import create_app
 from service.api.dependencies import HUB_TOKEN
 from service.api.written_answers import ENTRY_BYTES, QuestionAsked, WrittenAnswer, WrittenAnswers

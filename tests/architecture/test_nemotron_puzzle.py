@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags

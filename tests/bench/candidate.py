@@ -6,9 +6,9 @@ from typing import Final
 
 from rich.table import Table
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_cache import CachedSteps
-from service.advisor.plan_request import Model, PlanRequest
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.dry_runs.plan_cache import CachedSteps
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

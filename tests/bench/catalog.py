@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 
 from rich.table import Table
 
+from service.advisor.candidates.plan_types import Plan
+from service.advisor.dry_runs.plan_cache import PlanCache
 from service.advisor.plan import plan
-from service.advisor.plan_cache import PlanCache
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Plan
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.api.garbage_collection import postpone_full_collections
 from service.application.model_reading import read_model
 from service.application.plan_writing import written_plan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.quantization import Quantization
 from service.architecture.reading import read_architecture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import InvalidConfig
 from service.architecture.mistral_format.dialect import Dialect
 from service.architecture.mistral_format.files import ModelFiles, is_params

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.command import serve_command
-from service.advisor.dry_run import dry_start
-from service.advisor.engine_start import Start
-from service.advisor.warnings import environment_warnings
+from service.advisor.candidates.command import serve_command
+from service.advisor.candidates.engine_start import Start
+from service.advisor.candidates.warnings import environment_warnings
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.overrides import overridden
 from service.engine_config.environment import estimates_graphs
 from service.engines.flags import ServeFlags

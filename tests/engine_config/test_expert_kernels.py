@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.advisor.dry_run import dry_run, dry_start
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run, dry_start
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.engine_config.environment import FLASHINFER
 from service.engine_config.expert_kernels import MEGA_MOE
 from service.engines.flags import ServeFlags

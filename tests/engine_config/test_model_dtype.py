@@ -3,7 +3,7 @@
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.engine_config.model_dtype import resolve_model_dtype
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage

@@ -3,7 +3,7 @@
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.engine_config.model_runner import runs_on_v2_model_runner
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.architecture.config import read_document
 from service.architecture.quantization import read_quantization
 from service.engine_config.unbuilt_kernels import stores_fp8_blocks

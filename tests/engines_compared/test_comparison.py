@@ -5,8 +5,8 @@ The figures are those of each engine alone: llama.cpp's library, SGLang's config
 
 import pytest
 
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines_compared.comparison import GpuComparison, compare_engines, verdict_of
 from service.engines_compared.engine_choice import (

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from service.advisor.plan_request import EngineChoice, PlanRequest
+from service.advisor.request.plan_request import EngineChoice, PlanRequest
 from service.engines.releases import RELEASES
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Explanation

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from service.advisor.plan_request import EngineChoice, PlanRequest
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, PlanRequest
 from service.engines.flags import ServeFlags
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Agreement, CauseBasis, Explanation

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from service.advisor.fix_notes import SLOW_OFFLOAD
-from service.advisor.memory_changes import OFFLOAD
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Fix
-from service.advisor.verdict import VERDICTS, Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Fix
+from service.advisor.candidates.verdict import VERDICTS, Verdict
+from service.advisor.fixes.fix_notes import SLOW_OFFLOAD
+from service.advisor.fixes.memory_changes import OFFLOAD
 from service.application.log_requests import log_request
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.explanation import ExplainBody

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import dry_run
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
 from service.application.schemas.serve import ServeInput
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for

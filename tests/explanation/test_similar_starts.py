@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
 from service.application.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody
 from service.application.similar_models import similar_models

@@ -1,6 +1,6 @@
 """Measured speed beside the planned one."""
 
-from service.advisor.plan_request import PlanRequest
+from service.advisor.request.plan_request import PlanRequest
 from service.engines.flags import ServeFlags
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Agreement, Finding

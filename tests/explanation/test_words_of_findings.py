@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.plan_request import EngineChoice, PlanRequest
-from service.advisor.refusal import Fix
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.refusal import Fix
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import EngineChoice, PlanRequest
 from service.application.text.explanation import FEW_FINDINGS, render_explanation
 from service.application.text.words import change_words
 from service.engines.flags import ServeFlags

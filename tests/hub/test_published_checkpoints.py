@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from service.advisor.checkpoint_layouts import layout_named_by, sibling_named
-from service.advisor.plan_request import Model
+from service.advisor.request.checkpoint_layouts import layout_named_by, sibling_named
+from service.advisor.request.plan_request import Model
 from service.bundled_toml import read_toml
 from service.engines.releases import RELEASES
 from service.hub.model_ids import check_model_id

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.dry_run import dry_start
-from service.advisor.engine_start import resolved
+from service.advisor.candidates.engine_start import resolved
+from service.advisor.dry_runs.dry_run import dry_start
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.speculation import Speculation
 from service.engines.flags import ServeFlags

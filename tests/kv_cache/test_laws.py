@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.advisor.dry_run import dry_start
-from service.advisor.engine_start import Start
+from service.advisor.candidates.engine_start import Start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.pipeline import stage_layers
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags

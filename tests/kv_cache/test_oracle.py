@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for

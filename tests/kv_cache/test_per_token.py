@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
-from service.advisor.engine_start import Start
+from service.advisor.candidates.engine_start import Start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture

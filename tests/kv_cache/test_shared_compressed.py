@@ -3,8 +3,8 @@
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
-from service.advisor.engine_start import Start
+from service.advisor.candidates.engine_start import Start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.layers.compressed_attention import SharedCompressedAttention
 from service.architecture.reading import read_architecture

@@ -3,7 +3,7 @@
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.mla import MultiHeadLatentAttention

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
-from service.advisor.engine_start import Start
-from service.advisor.fix_attempts import STATE_BLOCK
+from service.advisor.candidates.engine_start import Start
+from service.advisor.dry_runs.dry_run import dry_start
+from service.advisor.fixes.fix_attempts import STATE_BLOCK
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags

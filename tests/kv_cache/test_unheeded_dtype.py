@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.advisor.dry_run import dry_start
-from service.advisor.engine_start import Start
+from service.advisor.candidates.engine_start import Start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, find_release, rules_for
 from service.gpus.catalog import find_gpu

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Candidate
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.json_object import JsonObject
 from service.engines.releases import find_release, rules_for

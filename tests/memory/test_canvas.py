@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Candidate
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags

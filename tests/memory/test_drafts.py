@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from service.advisor.engine_start import Start
+from service.advisor.candidates.engine_start import Start
 from service.memory.parallelism import Parallelism
 from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.parameters import parameter_bytes_per_stage

@@ -3,7 +3,7 @@
 import pytest
 from packaging.version import Version
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu

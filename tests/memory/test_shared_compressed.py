@@ -3,7 +3,7 @@
 import pytest
 
 from service.advisor.plan import plan
-from service.advisor.plan_request import EngineChoice, Model, PlanRequest
+from service.advisor.request.plan_request import EngineChoice, Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from service.memory.host import PINNED, HostFlags, host_memory

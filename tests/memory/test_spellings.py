@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 from packaging.version import Version
 
-from service.advisor.engine_start import resolved
+from service.advisor.candidates.engine_start import resolved
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.engines.flags import ServeFlags

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from time import process_time
 from typing import Any, Final
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import Model, PlanRequest
-from service.advisor.plan_types import Candidate
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.backends.backend_rules import release_rules

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.advisor.engine_start import build_model, resolved
+from service.advisor.candidates.engine_start import build_model, resolved
 from service.architecture.layers.compressed_attention import CompressedAttention
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags

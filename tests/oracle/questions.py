@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.advisor.engine_start import build_model, resolved
+from service.advisor.candidates.engine_start import build_model, resolved
 from service.architecture.config import InvalidConfig
 from service.architecture.layers.cache_part import CachePart
 from service.architecture.layers.compressed_attention import CompressedAttention

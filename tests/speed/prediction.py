@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from service.advisor.dry_run import dry_run
-from service.advisor.plan_request import EngineChoice, PlanRequest, Workload
-from service.advisor.plan_types import Candidate
-from service.advisor.speed_of_start import clock_of, speed_of
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.dry_runs.dry_run import dry_run
+from service.advisor.ranking.speed_of_start import clock_of, speed_of
+from service.advisor.request.plan_request import EngineChoice, PlanRequest, Workload
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import gpu_catalog
 from service.gpus.gpu_type import GpuType

@@ -6,8 +6,8 @@ from statistics import median
 
 import pytest
 
-from service.advisor.plan_request import MeasuredTpot
-from service.advisor.speed_of_start import speed_of
+from service.advisor.ranking.speed_of_start import speed_of
+from service.advisor.request.plan_request import MeasuredTpot
 from service.speed.measured_points import LayoutPoint, ratio_at
 from tests.speed.prediction import Prediction, predict
 from tests.speed.rows import read_rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.advisor.dry_run import dry_start
+from service.advisor.dry_runs.dry_run import dry_start
 from service.engines.flags import ServeFlags
 from service.engines.releases import resolve_release, rules_for
 from service.gpus.catalog import find_gpu

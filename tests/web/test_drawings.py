@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.advisor.concurrency_curve import CurvePoint
+from service.advisor.dry_runs.concurrency_curve import CurvePoint
 from service.memory.budget_types import Basis, Estimate
 from service.speed.serving_speed import Between
 from service.web.context_drawing import Mark, context_drawing

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
 from service.api.auth import may_read_openly
 from service.api.dependencies import runner_of, services_of
 from service.api.plan_size import work_size

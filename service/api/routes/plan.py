@@ -10,8 +10,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import PlanRequest
 from service.api.bare_route import BareRoute
 from service.api.dependencies import Accept, CallersParts, Counts, RunnerOf
 from service.api.metrics import Metrics

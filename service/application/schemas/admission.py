@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.advisor.admission import Waiting
+from service.advisor.candidates.admission import Waiting
 from service.application.schemas.base import Output, optional
 from service.application.schemas.members import From, In, itself
 

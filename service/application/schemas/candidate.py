@@ -5,10 +5,10 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.advisor.concurrency_curve import CurvePoint, concurrency_curve
-from service.advisor.lever_costs import LeverCost
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.lever_costs import LeverCost
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.concurrency_curve import CurvePoint, concurrency_curve
 from service.application.schemas.admission import AdmissionAnswer
 from service.application.schemas.base import Output, optional
 from service.application.schemas.kv_cache import KvCacheAnswer, PrefixReuseAnswer, WasteAnswer

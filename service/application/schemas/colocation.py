@@ -4,8 +4,8 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field
 
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation, SharedEngine
-from service.advisor.verdict import Verdict
 from service.application.schemas.base import Input, Output
 from service.application.schemas.candidate import CandidateAnswer
 from service.application.schemas.gpu_choice import GpuChoice

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
 from service.application.schemas.base import Output
 from service.application.schemas.hardware import PlannedGpuAnswer
 from service.application.schemas.model import ModelAnswer

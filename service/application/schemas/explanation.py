@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final, Self
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.advisor.plan_request import PlanRequest
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.request.plan_request import PlanRequest
 from service.application.schemas.base import Input, Output, optional
 from service.application.schemas.engine_log import EngineLogAnswer
 from service.application.schemas.flag_types import Name

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from service.advisor.plan_request import Model
+from service.advisor.request.plan_request import Model
 from service.application.model_catalog import BundledModel
 from service.application.schemas.architecture import (
     ArchitectureAnswer,

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.advisor.advice import Step
-from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_request import FEW_GPUS
-from service.advisor.plan_types import Candidate, GpuPlan, Plan
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.advice import Step
+from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.request.plan_request import FEW_GPUS
 from service.application.schemas.base import SURVEYED, Output, optional
 from service.application.schemas.candidate import CandidateAnswer, LeverAnswer
 from service.application.schemas.command import CommandAnswer, FlagsAnswer

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.verdict import Verdict
 from service.application.schemas.base import Output, optional
 from service.application.schemas.members import WholeOnce
 from service.engines.refusal import Stage

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.upgrade_intervals import uncertain_changes
-from service.advisor.verdict import Verdict
 from service.application.schemas.base import Output
 from service.application.schemas.members import From
 

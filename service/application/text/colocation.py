@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation, SharedEngine
-from service.advisor.verdict import Verdict
 from service.application.text.layout import WIDTH, wrapped
 from service.application.text.words import change_words
 from service.launch_command.command_reading import nodes_of_launch

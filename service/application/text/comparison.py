@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final
 
-from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_request import Workload
-from service.advisor.plan_types import Candidate, GpuPlan, Plan
-from service.advisor.service_level import Service, completed_of, service_of
-from service.advisor.speed_words import number
-from service.advisor.steps_of_advice import length_of
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.steps_of_advice import length_of
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.ranking.service_level import Service, completed_of, service_of
+from service.advisor.request.plan_request import Workload
+from service.advisor.words.speed_words import number
 from service.application.text.in_short import in_short
 from service.application.text.layout import WIDTH, Column, Kept, Order, TextOptions, drawn
 from service.application.text.words import dtype_words, verdict_words, weights_words

@@ -7,7 +7,7 @@ deploy.resources.reservations.devices, and interpolation, in which ``$$`` stands
 from textwrap import indent
 from typing import Any, Final
 
-from service.advisor.plan_types import Candidate, Plan
+from service.advisor.candidates.plan_types import Candidate, Plan
 from service.application.text.container import (
     CACHE,
     UUID,

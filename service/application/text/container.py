@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.advisor.plan_types import Candidate, Plan
+from service.advisor.candidates.plan_types import Candidate, Plan
 from service.application.text.words import sizes
 from service.gpus.gpu_type import GpuType
 from service.gpus.slices import profile_in

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from service.advisor.concurrency_curve import concurrency_curve
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Refusal
-from service.advisor.steps_of_advice import whole_length_of
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Refusal
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.concurrency_curve import concurrency_curve
+from service.advisor.dry_runs.steps_of_advice import whole_length_of
 from service.application.text.in_short import in_short
 from service.application.text.layout import folded
 from service.application.text.words import change_words, indented, range_words, sizes, weights_words

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from service.advisor.refusal import Fix
+from service.advisor.candidates.refusal import Fix
 from service.application.text.explanation import headline, name_in_words, number_in_words
 from service.application.text.words import SHORT, basis_words, with_type
 from service.explanation.explanation_types import Agreement, Diagnosis, Explanation

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from service.advisor.outcome import MEMORY_DECIDES
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.outcome import MEMORY_DECIDES
 from service.engines.refusal import Stage
 from service.memory.budget_types import MemoryBudget
 from service.units import gib_amount, gib_text

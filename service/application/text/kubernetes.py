@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.advisor.plan_types import Candidate, Plan
+from service.advisor.candidates.plan_types import Candidate, Plan
 from service.application.text.container import (
     CACHE,
     NOT_THERE,

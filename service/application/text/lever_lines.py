@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from service.advisor.lever import Lever
-from service.advisor.lever_costs import LIMITS_OF_LEVERS
-from service.advisor.plan_types import Candidate
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.lever import Lever
+from service.advisor.candidates.lever_costs import LIMITS_OF_LEVERS
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.verdict import Verdict
 from service.application.text.layout import folded
 from service.application.text.words import indented, verdict_words
 from service.units import GIB

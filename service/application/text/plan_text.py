@@ -1,6 +1,6 @@
 """Writes a plan as text."""
 
-from service.advisor.plan_types import Plan
+from service.advisor.candidates.plan_types import Plan
 from service.application.errors import NothingToRun
 from service.application.schemas.plan_format import TextFormat
 from service.application.text.commands import COMMANDS

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from service.advisor.nearest_refused import nearest_refused
-from service.advisor.plan_types import Candidate, GpuPlan, Plan
-from service.advisor.refusal import Refusal
-from service.advisor.speed_words import number
-from service.advisor.steps_of_advice import length_of
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
+from service.advisor.candidates.refusal import Refusal
+from service.advisor.candidates.verdict import Verdict
+from service.advisor.dry_runs.steps_of_advice import length_of
+from service.advisor.ranking.nearest_refused import nearest_refused
+from service.advisor.words.speed_words import number
 from service.application.schemas.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from service.advisor.plan_types import ComparedStart, Upgrade, UpgradeOutcome
+from service.advisor.candidates.plan_types import ComparedStart, Upgrade, UpgradeOutcome
+from service.advisor.candidates.verdict import Verdict
 from service.advisor.upgrade_intervals import SAME, interval_of, uncertain_changes
-from service.advisor.verdict import Verdict
 from service.application.text.layout import folded
 from service.application.text.words import indented, start_words, verdict_words
 from service.units import gib_amount, gib_text

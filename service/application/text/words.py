@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from service.advisor.plan_types import Candidate
-from service.advisor.refusal import Fix
-from service.advisor.verdict import Verdict
+from service.advisor.candidates.plan_types import Candidate
+from service.advisor.candidates.refusal import Fix
+from service.advisor.candidates.verdict import Verdict
 from service.application.text.layout import folded
 
 OBJECT: Final = "'{"

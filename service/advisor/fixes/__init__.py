@@ -1,0 +1,1 @@
+"""Changes that get past a refusal, each tried by a dry run."""

@@ -1,0 +1,1 @@
+"""Which candidate is best for the objective of a request."""

@@ -1,0 +1,1 @@
+"""What a plan is asked for: the model, its published checkpoints and its length."""
