@@ -83,3 +83,12 @@ def test_the_rules_are_a_record_of_groups() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_bytes()) < 9_000
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    paper = (ROOT / "docs" / "ARCHITECTURE.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w[\w/.]*\.(?:py|toml))`", paper))
+    places = [ROOT.glob("*.*"), *((ROOT / folder).rglob("*.*") for folder in ("service", "tests"))]
+    paths = {f"/{path.relative_to(ROOT)}" for place in places for path in place}
+    assert len(named) > 100
+    assert [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in paths)] == []
