@@ -10,7 +10,9 @@ from service.memory.media_choices import ALL_MEDIA, MediaChoices
 from service.memory.weights.modules import Shards
 from service.memory.weights.weight_layout import TowerLayout
 
-PLAIN_TOWERS: Final = TowerLayout(frozenset(), frozenset(), frozenset(), frozenset(), frozenset())
+PLAIN_TOWERS: Final = TowerLayout(
+    frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), frozenset()
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 exp
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
 (seeds 20261401 and 20261402), and encoders: by the defaults of their config classes (`towers`), of configs
 whose code was replaced by a class without rules (`custom`), of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR
-(`omni`), and a class that transformers runs since vLLM dropped its own (`dropped`). Most
-models with more than eight layers were cut to eight, but for the last five kinds. Rows with
+(`omni`), a class that transformers runs since vLLM dropped its own (`dropped`), and every other class of
+0.33.0's registry, and of 0.20.2's, with a config written for it: published widths, few layers (`class`). Most
+models with more than eight layers were cut to eight, but for the last six kinds. Rows with
 `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
 name the quantized layers.
 """

@@ -113,6 +113,13 @@ def audio_flamingo(config: Config) -> tuple[Tower, ...]:
     return (_whole_encoder(audio, width, inner, depth, _positions(audio) * width + projector),)
 
 
+def whole_whisper(name: str, audio: Config, others: int) -> Tower:
+    """Return an encoder of Whisper that every rank has; ``others``: elements around its layers."""
+    width, inner = audio.integer("d_model", default=1280), audio.integer("encoder_ffn_dim", default=5120)
+    depth = audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS)
+    return replace(_whole_encoder(audio, width, inner, depth, others), name=name)
+
+
 def _whole_encoder(audio: Config, width: int, inner: int, depth: int, others: int) -> Tower:
     """Return an encoder as the transformers library builds Whisper's: keys have no bias.
 

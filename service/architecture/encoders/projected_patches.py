@@ -7,27 +7,19 @@ from typing import Any, Final
 from service.architecture.config import MAX_LAYERS, Config
 from service.architecture.encoders.adapted_patches import pixtral_tower
 from service.architecture.encoders.media import IMAGE_CHANNELS
-from service.architecture.encoders.tower import (
-    Projection,
-    Split,
-    Tower,
-    attention_projections,
-    biased_block,
-    siglip_block,
+from service.architecture.encoders.siglip import (
+    CLIP,
+    DEFAULT_HIDDEN,
+    NORM,
+    SIGLIP,
+    SIGLIP2,
+    linear_elements,
+    siglip_tower,
+    text_width,
+    vision_part,
 )
+from service.architecture.encoders.tower import Projection, Split, Tower, attention_projections
 
-CLIP: Final[Mapping[str, Any]] = {
-    "hidden_size": 768,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 12,
-    "patch_size": 32,
-    "image_size": 224,
-}
-"""transformers 5.16, CLIPVisionConfig."""
-SIGLIP: Final[Mapping[str, Any]] = {**CLIP, "patch_size": 16}
-"""transformers 5.16, SiglipVisionConfig."""
-SIGLIP2: Final[Mapping[str, Any]] = {**SIGLIP, "num_patches": 256}
-"""transformers 5.16, Siglip2VisionConfig."""
 PIXTRAL: Final[Mapping[str, Any]] = {
     "hidden_size": 1024,
     "intermediate_size": 4096,
@@ -50,68 +42,25 @@ MAX_QUERIES: Final = 1 << 20
 MERGED: Final = 4
 """Patches that MiniCPM-V merges into one."""
 LEAST_RATIO: Final = 0.01
-ALWAYS_QUANTIZED: Final = frozenset({"clip_vision_model", "siglip2_vision_model"})
-"""Kinds of encoders whose feed-forward networks are quantized whatever their sizes."""
-NORM: Final = 2
-"""Vectors of a layer norm: weight and bias."""
-DEFAULT_HIDDEN: Final = 4096
-
-
-def _vision(config: Config, defaults: Mapping[str, Any]) -> Config:
-    specified = config.section("vision_config") or Config({}, config.at("vision_config"))
-    return Config({**defaults, **specified.fields}, specified.pointer)
-
-
-def _text_width(config: Config) -> int:
-    return (config.section("text_config") or config).integer("hidden_size", default=DEFAULT_HIDDEN)
-
-
-def _tower(
-    name: str, vision: Config, frame: tuple[Projection, ...] = (), *, depth: int | None = None, extra: int = 0
-) -> Tower:
-    """Return a tower; ``extra``: elements beside its layers, patches and positions."""
-    width, patch = vision.integer("hidden_size"), vision.integer("patch_size")
-    channels = vision.count("num_channels", default=IMAGE_CHANNELS)
-    block = biased_block if vision.text("model_type") in ALWAYS_QUANTIZED else siglip_block
-    return Tower(
-        name=name,
-        depth=vision.layers("num_hidden_layers") if depth is None else depth,
-        layers="encoder.layers",
-        block=block(width, vision.integer("intermediate_size")),
-        block_elements=2 * NORM * width,
-        frame=frame,
-        frame_elements=(channels * patch * patch + 1) * width + extra,
-        position_elements=_positions(vision) * width,
-    )
-
-
-def _positions(vision: Config) -> int:
-    fixed = vision.optional_integer("num_patches")
-    return fixed or (vision.integer("image_size") // vision.integer("patch_size")) ** 2
-
-
-def _linear(inputs: int, outputs: int, *, bias: bool = True) -> int:
-    """Return the elements of a projection that every rank has in full and nothing quantizes."""
-    return (inputs + bias) * outputs
 
 
 def paligemma(config: Config) -> tuple[Tower, ...]:
     """Read the tower of PaliGemma (vLLM 0.33.0, PaliGemmaForConditionalGeneration)."""
-    vision = _vision(config, SIGLIP)
+    vision = vision_part(config, SIGLIP)
     width = vision.integer("hidden_size")
     outputs = vision.integer("projection_dim", default=config.integer("projection_dim", default=2048))
-    extra = NORM * width + _linear(width, outputs)
-    return (_tower("vision_tower.vision_model", vision, extra=extra),)
+    extra = NORM * width + linear_elements(width, outputs)
+    return (siglip_tower("vision_tower.vision_model", vision, extra=extra),)
 
 
 def idefics3(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Idefics 3 and SmolVLM (vLLM 0.33.0, Idefics3VisionTransformer)."""
-    vision = _vision(config, {**SIGLIP, "hidden_size": 1152, "num_hidden_layers": 12, "patch_size": 32})
+    vision = vision_part(config, {**SIGLIP, "hidden_size": 1152, "num_hidden_layers": 12, "patch_size": 32})
     width = vision.integer("hidden_size")
     merged = width * config.count("scale_factor", default=2) ** 2
     name = "model.connector.modality_projection.proj"
-    frame = (Projection(name, merged, (_text_width(config),), Split.REPLICATED),)
-    return (_tower("model.vision_model", vision, frame, extra=NORM * width),)
+    frame = (Projection(name, merged, (text_width(config),), Split.REPLICATED),)
+    return (siglip_tower("model.vision_model", vision, frame, extra=NORM * width),)
 
 
 def aria(config: Config) -> tuple[Tower, ...]:
@@ -119,15 +68,19 @@ def aria(config: Config) -> tuple[Tower, ...]:
 
     Source: vLLM 0.28.0 and 0.33.0, aria.py AriaVisionTransformer, AriaProjector and AriaProjectorMLP.
     """
-    vision = _vision(config, {**SIGLIP, "hidden_size": 1152, "num_hidden_layers": 12, "patch_size": 32})
-    width, hidden = vision.integer("hidden_size"), _text_width(config)
+    vision = vision_part(config, {**SIGLIP, "hidden_size": 1152, "num_hidden_layers": 12, "patch_size": 32})
+    width, hidden = vision.integer("hidden_size"), text_width(config)
     names = "multi_modal_projector.feed_forward"
     frame = (
         Projection(f"{names}.linear_in", width, (hidden,), Split.COLUMN, quantizable=False),
         Projection(f"{names}.linear_out", hidden, (hidden,), Split.ROW, quantizable=False),
     )
-    projections = 3 * _linear(width, width, bias=False) + 5 * _linear(width, width)
-    return (_tower("vision_tower", vision, frame, extra=projections + (3 * NORM + _queries(config)) * width),)
+    projections = 3 * linear_elements(width, width, bias=False) + 5 * linear_elements(width, width)
+    return (
+        siglip_tower(
+            "vision_tower", vision, frame, extra=projections + (3 * NORM + _queries(config)) * width
+        ),
+    )
 
 
 def _queries(config: Config) -> int:
@@ -143,51 +96,51 @@ def minicpm(config: Config) -> tuple[Tower, ...]:
 
     Source: vLLM 0.29.0 and 0.33.0, minicpmv4_6.py MiniCPMV4_6ViTWindowAttentionMerger and MiniCPMV4_6Merger.
     """
-    vision = _vision(config, {**SIGLIP, "patch_size": 14})
-    width, hidden = vision.integer("hidden_size"), _text_width(config)
+    vision = vision_part(config, {**SIGLIP, "patch_size": 14})
+    width, hidden = vision.integer("hidden_size"), text_width(config)
     merged, inner = MERGED * width, MERGED * vision.integer("intermediate_size")
     depth = vision.layers("num_hidden_layers") - config.boolean("drop_vision_last_layer")
-    between = NORM * (width + merged) + _linear(merged, inner) + _linear(inner, width)
-    after = NORM * merged + _linear(merged, merged) + _linear(merged, hidden)
+    between = NORM * (width + merged) + linear_elements(merged, inner) + linear_elements(inner, width)
+    after = NORM * merged + linear_elements(merged, merged) + linear_elements(merged, hidden)
     frame = attention_projections(
         ("vit_merger.self_attn.qkv_proj", "vit_merger.self_attn.out_proj"), width, bias=True, output_bias=True
     )
-    return (_tower("vpm", vision, frame, depth=depth, extra=NORM * width + between + after),)
+    return (siglip_tower("vpm", vision, frame, depth=depth, extra=NORM * width + between + after),)
 
 
 def cohere2_vision(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Command A Vision (vLLM 0.33.0, Cohere2VisionMultiModalProjector)."""
-    vision = _vision(config, SIGLIP)
+    vision = vision_part(config, SIGLIP)
     width = vision.integer("hidden_size")
     merged = width * config.count("downsample_factor", default=2) ** 2
     inner = config.integer("alignment_intermediate_size", default=36_864) // 2
     names = "multi_modal_projector"
-    hidden = _text_width(config)
+    hidden = text_width(config)
     frame = (
         Projection(f"{names}.linear_1", merged, (inner, inner), Split.COLUMN, bias=True, quantizable=False),
         Projection(f"{names}.linear_2", inner, (hidden,), Split.ROW, bias=True, quantizable=False),
     )
-    return (_tower("vision_tower.vision_model", vision, frame, extra=NORM * width),)
+    return (siglip_tower("vision_tower.vision_model", vision, frame, extra=NORM * width),)
 
 
 def paddleocr(config: Config) -> tuple[Tower, ...]:
     """Read the tower of PaddleOCR-VL (vLLM 0.33.0, SiglipVisionTransformer and Projector)."""
-    vision = _vision(
+    vision = vision_part(
         config, {**SIGLIP, "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27}
     )
     width = vision.integer("hidden_size")
     merged = width * vision.count("spatial_merge_size", default=2) ** 2
-    projector = NORM * width + _linear(merged, merged) + _linear(merged, _text_width(config))
-    return (_tower("visual.vision_model", vision, extra=NORM * width + projector),)
+    projector = NORM * width + linear_elements(merged, merged) + linear_elements(merged, text_width(config))
+    return (siglip_tower("visual.vision_model", vision, extra=NORM * width + projector),)
 
 
 def intern_vl(config: Config) -> tuple[Tower, ...]:
     """Read the tower of InternVL in the transformers library's form (vLLM 0.33.0, InternS1VisionModel)."""
-    vision = _vision(config, INTERN)
+    vision = vision_part(config, INTERN)
     width, inner, hidden = (
         vision.integer("hidden_size"),
         vision.integer("intermediate_size"),
-        _text_width(config),
+        text_width(config),
     )
     image, patch = _sides(vision, "image_size"), _sides(vision, "patch_size")
     positions = (image[0] // patch[0]) * (image[1] // patch[1]) + 1
@@ -209,8 +162,8 @@ def intern_vl(config: Config) -> tuple[Tower, ...]:
             frame_elements=(channels * patch[0] * patch[1] + 1 + 1 + positions) * width
             + (0 if vision.boolean("use_mean_pooling", default=True) else NORM * width)
             + NORM * merged
-            + _linear(merged, hidden)
-            + _linear(hidden, hidden),
+            + linear_elements(merged, hidden)
+            + linear_elements(hidden, hidden),
         ),
     )
 
@@ -226,14 +179,18 @@ def _sides(vision: Config, name: str) -> tuple[int, int]:
 
 def lfm2(config: Config) -> tuple[Tower, ...]:
     """Read the tower of LFM2-VL (vLLM 0.33.0, Siglip2Model and Lfm2VLMultiModalProjector)."""
-    vision = _vision(config, SIGLIP2)
+    vision = vision_part(config, SIGLIP2)
     width = vision.integer("hidden_size")
     merged = width * config.count("downsample_factor", default=2) ** 2
     inner = config.integer("projector_hidden_size", default=2560)
     bias = config.boolean("projector_bias", default=True)
     norm = NORM * merged if config.boolean("projector_use_layernorm", default=True) else 0
-    projector = norm + _linear(merged, inner, bias=bias) + _linear(inner, _text_width(config), bias=bias)
-    return (_tower("vision_tower.vision_model", vision, extra=NORM * width + projector),)
+    projector = (
+        norm
+        + linear_elements(merged, inner, bias=bias)
+        + linear_elements(inner, text_width(config), bias=bias)
+    )
+    return (siglip_tower("vision_tower.vision_model", vision, extra=NORM * width + projector),)
 
 
 def llava(config: Config) -> tuple[Tower, ...] | None:
@@ -242,8 +199,8 @@ def llava(config: Config) -> tuple[Tower, ...] | None:
     Source: vLLM 0.33.0, llava.py init_vision_tower_for_llava and LlavaMultiModalProjector.
     """
     names, bias = "multi_modal_projector", config.boolean("multimodal_projector_bias", default=True)
-    hidden = _text_width(config)
-    inputs = _vision(config, CLIP).integer("hidden_size")
+    hidden = text_width(config)
+    inputs = vision_part(config, CLIP).integer("hidden_size")
     frame = (
         Projection(f"{names}.linear_1", inputs, (hidden,), Split.COLUMN, bias),
         Projection(f"{names}.linear_2", hidden, (hidden,), Split.ROW, bias),
@@ -256,7 +213,7 @@ def llava_next(config: Config) -> tuple[Tower, ...] | None:
     towers = llava(config)
     if towers is None:
         return None
-    newline = Tower("image_newline", 0, (), "", 0, (), _text_width(config), quantizable=False)
+    newline = Tower("image_newline", 0, (), "", 0, (), text_width(config), quantizable=False)
     return (*towers, newline)
 
 
@@ -264,7 +221,7 @@ def fuyu(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Fuyu, which is one matrix for the elements of a patch (vLLM 0.22.1, fuyu.py)."""
     size = config.integer("patch_size", default=30)
     elements = config.count("num_channels", default=IMAGE_CHANNELS) * size * size
-    patches = Projection("vision_embed_tokens", elements, (_text_width(config),), Split.COLUMN, bias=True)
+    patches = Projection("vision_embed_tokens", elements, (text_width(config),), Split.COLUMN, bias=True)
     return (Tower("vision_embed_tokens", 0, (), "", 0, (patches,), 0),)
 
 
@@ -275,32 +232,32 @@ def llava_next_video(config: Config) -> tuple[Tower, ...] | None:
 
 def llava_onevision(config: Config) -> tuple[Tower, ...] | None:
     """Read the tower of LLaVA-OneVision, whose projector every rank has (vLLM 0.33.0, llava_onevision.py)."""
-    return _llava(config, (), extra=_whole_projector(config) + _text_width(config))
+    return _llava(config, (), extra=_whole_projector(config) + text_width(config))
 
 
 def _whole_projector(config: Config) -> int:
-    hidden, width = _text_width(config), _vision(config, CLIP).integer("hidden_size")
+    hidden, width = text_width(config), vision_part(config, CLIP).integer("hidden_size")
     bias = config.boolean("multimodal_projector_bias", default=True)
-    return _linear(width, hidden, bias=bias) + _linear(hidden, hidden, bias=bias)
+    return linear_elements(width, hidden, bias=bias) + linear_elements(hidden, hidden, bias=bias)
 
 
 def _llava(config: Config, frame: tuple[Projection, ...], *, extra: int) -> tuple[Tower, ...] | None:
     specified = config.section("vision_config")
     kind = "clip_vision_model" if specified is None else specified.text("model_type")
     if kind == "clip_vision_model":
-        vision = _vision(config, CLIP)
+        vision = vision_part(config, CLIP)
         # A class embedding with a position of its own and a norm before the first layer, for a patch's bias.
         extra += (1 + 1 + NORM - 1) * vision.integer("hidden_size")
     elif kind == "siglip_vision_model":
-        vision = _vision(config, SIGLIP)
+        vision = vision_part(config, SIGLIP)
     elif kind == "pixtral":
-        vision = _vision(config, PIXTRAL)
+        vision = vision_part(config, PIXTRAL)
         tower = pixtral_tower(vision, frame, extra=extra)
         return (replace(tower, depth=_read_layers(config, tower.depth)),)
     else:
         return None
     depth = _read_layers(config, vision.layers("num_hidden_layers"))
-    return (_tower("vision_tower.vision_model", vision, frame, depth=depth, extra=extra),)
+    return (siglip_tower("vision_tower.vision_model", vision, frame, depth=depth, extra=extra),)
 
 
 def _read_layers(config: Config, depth: int) -> int:
@@ -321,18 +278,18 @@ def bagel(config: Config) -> tuple[Tower, ...]:
         Projection("connector.fc1", width, (hidden,), Split.COLUMN, bias=True),
         Projection("connector.fc2", hidden, (hidden,), Split.ROW, bias=True),
     )
-    return (_tower("vit_model.vision_model", vision, frame, extra=NORM * width),)
+    return (siglip_tower("vit_model.vision_model", vision, frame, extra=NORM * width),)
 
 
 def isaac(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Isaac, which merges squares of patches (vLLM 0.33.0, IsaacVisionEmbedding)."""
-    vision = _vision(config, SIGLIP2)
+    vision = vision_part(config, SIGLIP2)
     width = vision.integer("hidden_size")
     scale = vision.count("pixel_shuffle_scale_factor", default=config.count("pixel_shuffle_scale", default=1))
     merged = width * scale**2
     name = "vision_embedding"
     frame = (
         Projection(f"{name}.linear_fc1", merged, (4 * merged,), Split.COLUMN),
-        Projection(f"{name}.linear_fc2", 4 * merged, (_text_width(config),), Split.ROW),
+        Projection(f"{name}.linear_fc2", 4 * merged, (text_width(config),), Split.ROW),
     )
-    return (_tower(f"{name}.transformer", vision, frame, extra=NORM * width),)
+    return (siglip_tower(f"{name}.transformer", vision, frame, extra=NORM * width),)

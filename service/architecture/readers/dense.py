@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.encoders import adapted_patches, merged_patches
+from service.architecture.encoders import adapted_patches, merged_patches, pooled_crops
 from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
@@ -189,9 +189,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "IQuestCoderForCausalLM": _LLAMA,
     "InternLMForCausalLM": _LLAMA,
     "InternLM3ForCausalLM": _LLAMA,
-    "MolmoForCausalLM": Family(_molmo, multimodal=True, weights_checked=False),
+    "MolmoForCausalLM": Family(_molmo, multimodal=True, towers=pooled_crops.molmo),
     "Molmo2ForConditionalGeneration": Family(
-        _molmo2, multimodal=True, bidirectional_media=lambda _: True, weights_checked=False
+        _molmo2, multimodal=True, bidirectional_media=lambda _: True, towers=pooled_crops.molmo2
     ),
     "NanbeigeForCausalLM": replace(_LLAMA, weights_checked=False),
     "Phi3ForCausalLM": _LLAMA,

@@ -8,14 +8,23 @@ from service.architecture.encoders import (
     adapted_patches,
     audio,
     conformer,
+    convolved_patches,
     deepencoder,
+    document_patches,
     downsampled_patches,
     intern_vit,
     merged_patches,
+    minicpm,
     moon_patches,
+    phi_images,
     pooled_patches,
     projected_patches,
     queried_patches,
+    radio,
+    speech,
+    timm_patches,
+    visual_tokens,
+    whole_projectors,
 )
 from service.architecture.readers.family import Wrapper
 
@@ -23,6 +32,7 @@ _THINKER: Final = ("thinker_config", "text_config")
 _AS_DECLARED: Final = Wrapper()
 """The text part names its own class, or its ``model_type`` does."""
 _INTERN_VL_CHAT: Final = Wrapper(towers=intern_vit.intern_vl_chat)
+_OVIS2_5: Final = Wrapper(sections=("llm_config",), towers=visual_tokens.ovis2_5)
 _LLAMA: Final = Wrapper("LlamaForCausalLM")
 _QWEN2: Final = Wrapper("Qwen2ForCausalLM")
 _QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER, towers=merged_patches.qwen2_5_omni)
@@ -78,7 +88,9 @@ _MINICPM_HYBRID: Final = Wrapper(
     towers=projected_patches.minicpm,
 )
 """vLLM 0.22.0, minicpmv4_6.py; 0.32.0, minicpmv4_7.py; 0.33.0, minicpm_ocr.py."""
-_NEMOTRON_H: Final = Wrapper("NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False)
+_NEMOTRON_H: Final = Wrapper(
+    "NemotronHForCausalLM", model_type="nemotron_h", supports_pipeline=False, towers=radio.nano_nemotron
+)
 """vLLM 0.10.2 to 0.33.0, nano_nemotron_vl.py."""
 
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
@@ -108,7 +120,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "BailingMoeV3VLForConditionalGeneration": Wrapper(
         "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=merged_patches.ling3
     ),
-    "BeeForConditionalGeneration": _AS_DECLARED,
+    "BeeForConditionalGeneration": Wrapper(towers=whole_projectors.bee),
     "Blip2ForConditionalGeneration": Wrapper(model_type="opt", towers=queried_patches.blip2),
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
@@ -130,19 +142,25 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "DeepseekV4ForConditionalGeneration": Wrapper(
         "DeepseekV4ForCausalLM", towers=adapted_patches.deepseek_v4
     ),
-    "DeepseekVLV2ForCausalLM": Wrapper(sections=("language_config",), model_type="deepseek_v2"),
-    "DotsOCRForCausalLM": _QWEN2,
-    "Eagle2_5_VLForConditionalGeneration": _AS_DECLARED,
+    "DeepseekVLV2ForCausalLM": Wrapper(
+        sections=("language_config",), model_type="deepseek_v2", towers=timm_patches.deepseek_vl2
+    ),
+    "DotsOCRForCausalLM": Wrapper("Qwen2ForCausalLM", towers=document_patches.dots_ocr),
+    "Eagle2_5_VLForConditionalGeneration": Wrapper(towers=whole_projectors.eagle2_5),
     "Emu3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="emu3_text_model"),
-    "Ernie4_5_VLMoeForConditionalGeneration": Wrapper("Ernie4_5_VLTextForCausalLM"),
+    "Ernie4_5_VLMoeForConditionalGeneration": Wrapper(
+        "Ernie4_5_VLTextForCausalLM", towers=document_patches.ernie4_5_vl
+    ),
     "Exaone4_5_ForConditionalGeneration": Wrapper(
         "Exaone4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.exaone4_5
     ),
-    "FireRedASR2ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", supports_pipeline=False),
+    "FireRedASR2ForConditionalGeneration": Wrapper(
+        "Qwen2ForCausalLM", supports_pipeline=False, towers=speech.fireredasr2
+    ),
     "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
-    "FunAudioChatForConditionalGeneration": _QWEN3,
+    "FunAudioChatForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=speech.funaudiochat),
     "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon", towers=projected_patches.fuyu),
-    "GLM4VForCausalLM": Wrapper("ChatGLMModel"),
+    "GLM4VForCausalLM": Wrapper("ChatGLMModel", towers=convolved_patches.glm4v),
     "Gemma4UnifiedForConditionalGeneration": Wrapper(
         "Gemma4ForCausalLM",
         bidirectional_media=lambda text: text.fields.get("use_bidirectional_attention") == "vision",
@@ -172,7 +190,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "H2OVLChatModel": _INTERN_VL_CHAT,
     "HCXVisionForCausalLM": _AS_DECLARED,
-    "HCXVisionV2ForCausalLM": _AS_DECLARED,
+    "HCXVisionV2ForCausalLM": Wrapper(towers=whole_projectors.hyperclova_vision),
     "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
     "Idefics3ForConditionalGeneration": Wrapper(
         "LlamaForCausalLM",
@@ -182,7 +200,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=projected_patches.idefics3,
     ),
     "InklingForConditionalGeneration": Wrapper("InklingForCausalLM", model_type="inkling_model"),
-    "InternS1ForConditionalGeneration": _AS_DECLARED,
+    "InternS1ForConditionalGeneration": Wrapper(towers=projected_patches.intern_vl),
     "InternS1ProForConditionalGeneration": Wrapper(
         "Qwen3MoeForCausalLM", splits_media_heads=True, towers=merged_patches.qwen3_vl
     ),
@@ -190,8 +208,8 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "InternVLForConditionalGeneration": Wrapper(towers=projected_patches.intern_vl),
     "IsaacForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=projected_patches.isaac),
     "KananaVForConditionalGeneration": _LLAMA,
-    "KeyeForConditionalGeneration": _QWEN3,
-    "KeyeVL1_5ForConditionalGeneration": _QWEN3,
+    "KeyeForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=document_patches.keye),
+    "KeyeVL1_5ForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=document_patches.keye_vl1_5),
     "KimiK3ForConditionalGeneration": Wrapper(
         "KimiLinearForCausalLM", model_type="kimi_linear", towers=moon_patches.kimi_k3
     ),
@@ -199,7 +217,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Lfm2VlForConditionalGeneration": Wrapper(
         model_type="lfm2", splits_media_heads=True, towers=projected_patches.lfm2
     ),
-    "LightOnOCRForConditionalGeneration": _QWEN3,
+    "LightOnOCRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=document_patches.light_on_ocr),
     "Llama4ForConditionalGeneration": Wrapper(
         "Llama4ForCausalLM", splits_media_heads=True, towers=adapted_patches.llama4
     ),
@@ -216,12 +234,14 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "LlavaOnevisionForConditionalGeneration": Wrapper(
         model_type="qwen2", splits_media_heads=True, towers=projected_patches.llava_onevision
     ),
-    "LlavaOnevision2ForConditionalGeneration": _QWEN3,
+    "LlavaOnevision2ForConditionalGeneration": Wrapper(
+        "Qwen3ForCausalLM", towers=whole_projectors.llava_onevision2
+    ),
     "MantisForConditionalGeneration": Wrapper(model_type="llama"),
     "MiDashengLMModel": _QWEN2,
     "MiniCPMOcrForConditionalGeneration": _MINICPM_HYBRID,
-    "MiniCPMO": Wrapper(inner_of=_minicpm_o_text),
-    "MiniCPMV": Wrapper(inner_of=_minicpm_v_text),
+    "MiniCPMO": Wrapper(inner_of=_minicpm_o_text, towers=minicpm.minicpm_o),
+    "MiniCPMV": Wrapper(inner_of=_minicpm_v_text, towers=minicpm.minicpm_v),
     "MiniCPMV4_6ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM_HYBRID,
     "MiniMaxVL01ForConditionalGeneration": Wrapper(
@@ -236,9 +256,11 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         splits_media_heads=True,
         towers=adapted_patches.minimax_m3,
     ),
-    "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM"),
-    "MoonshotKimiaForCausalLM": _QWEN2,
-    "MossAudioModel": Wrapper("Qwen3ForCausalLM", ("language_config",), model_type="qwen3"),
+    "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM", towers=whole_projectors.mimo_v2_omni),
+    "MoonshotKimiaForCausalLM": Wrapper("Qwen2ForCausalLM", towers=speech.kimi_audio),
+    "MossAudioModel": Wrapper(
+        "Qwen3ForCausalLM", ("language_config",), model_type="qwen3", towers=speech.moss_audio
+    ),
     "MossTranscribeDiarizeForConditionalGeneration": Wrapper(
         "Qwen3ForCausalLM", towers=audio.moss_transcribe
     ),
@@ -248,7 +270,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=adapted_patches.muse_glimmer,
     ),
     "MusicFlamingoForConditionalGeneration": _QWEN2,
-    "NVLM_D": _AS_DECLARED,
+    "NVLM_D": Wrapper(towers=whole_projectors.nvlm),
     **dict.fromkeys(
         (
             "NemotronH_Nano_Omni_Reasoning_V3",
@@ -259,13 +281,13 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         ),
         _NEMOTRON_H,
     ),
-    "OpenCUAForConditionalGeneration": _QWEN2,
+    "OpenCUAForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=merged_patches.qwen2_5_vl),
     "OpenPanguVLForConditionalGeneration": Wrapper("PanguEmbeddedForCausalLM"),
     "OpenVLAForActionPrediction": Wrapper(model_type="llama"),
-    "Ovis": Wrapper(sections=("llm_config",)),
-    "Ovis2_5": Wrapper(sections=("llm_config",)),
-    "Ovis2_6ForCausalLM": Wrapper(sections=("llm_config",)),
-    "Ovis2_6_MoeForCausalLM": Wrapper(sections=("llm_config",)),
+    "Ovis": Wrapper(sections=("llm_config",), towers=visual_tokens.ovis),
+    "Ovis2_5": _OVIS2_5,
+    "Ovis2_6ForCausalLM": _OVIS2_5,
+    "Ovis2_6_MoeForCausalLM": _OVIS2_5,
     "PaddleOCRVLForConditionalGeneration": Wrapper(
         "Ernie4_5ForCausalLM",
         splits_media_heads=True,
@@ -278,8 +300,8 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         splits_media_heads=True,
         towers=projected_patches.paligemma,
     ),
-    "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM"),
-    "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM"),
+    "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM", towers=phi_images.phi3_v),
+    "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM", towers=phi_images.phi4_siglip),
     "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM", supports_pipeline=False),
     "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
     "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
@@ -295,8 +317,8 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "Qwen3MoeForCausalLM", _THINKER, towers=merged_patches.qwen3_omni
     ),
     "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
-    "RForConditionalGeneration": _AS_DECLARED,
-    "SkyworkR1VChatModel": _AS_DECLARED,
+    "RForConditionalGeneration": Wrapper(towers=whole_projectors.r_vl),
+    "SkyworkR1VChatModel": _INTERN_VL_CHAT,
     "SmolVLMForConditionalGeneration": Wrapper(
         "LlamaForCausalLM",
         model_type="llama",
@@ -312,12 +334,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "Step3p7ForConditionalGeneration": _AS_DECLARED,
     "Step5ForConditionalGeneration": Wrapper("Step5ForCausalLM", model_type="step5"),
-    "StepVLForConditionalGeneration": _AS_DECLARED,
+    "StepVLForConditionalGeneration": Wrapper(towers=convolved_patches.step_vl),
     "Tarsier2ForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", splits_media_heads=True, towers=merged_patches.qwen2_vl
     ),
     "TarsierForConditionalGeneration": Wrapper(model_type="llama"),
-    "UltravoxModel": Wrapper(model_type="llama"),
+    "UltravoxModel": Wrapper(model_type="llama", towers=speech.ultravox),
     "UnlimitedOCRForCausalLM": Wrapper(
         sections=("language_config",), model_type="deepseek_v2", towers=deepencoder.deepseek_ocr
     ),

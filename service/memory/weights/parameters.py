@@ -239,7 +239,8 @@ def _after_layers(
 ) -> Modules:
     if deployment.language_model_only or (layers.start > 0 and not layout.stages.towers_on_every_stage):
         return
-    shards = Shards() if deployment.whole_encoders else deployment.shards
+    whole = deployment.whole_encoders or architecture.class_name in layout.towers.whole
+    shards = Shards() if whole else deployment.shards
     quantization = architecture.quantization
     method = "" if quantization is None else quantization.method
     compressed = method == COMPRESSED_TENSORS

@@ -156,6 +156,8 @@ class TowerLayout:
     """Classes whose encoders are never quantized."""
     left_by_compressed_tensors: frozenset[str]
     """Classes whose encoders compressed-tensors leaves unquantized."""
+    whole: frozenset[str]
+    """Classes whose encoders every rank has in full."""
 
     def quantizes(self, class_name: str, *, compressed_tensors: bool) -> bool:
         """Whether a class passes a checkpoint's quantization to its encoders."""

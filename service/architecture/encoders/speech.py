@@ -1,0 +1,147 @@
+"""Encoders of speech before models of text: those that Whisper's is part of, and their projectors."""
+
+from dataclasses import replace
+from typing import Final
+
+from service.architecture.config import MAX_LAYERS, Config
+from service.architecture.encoders.audio import whisper, whole_whisper
+from service.architecture.encoders.siglip import NORM, linear_elements, part, text_width
+from service.architecture.encoders.tower import Projection, Split, Tower
+
+STACKED: Final = 8
+"""vLLM 0.33.0, configs/ultravox.py UltravoxConfig.stack_factor."""
+KIMI_INPUTS: Final = 5120
+"""vLLM 0.33.0, kimi_audio.py KimiAudioMultiModalProjector: kimia_adaptor_input_dim."""
+KIMI_WHISPER: Final = {
+    "d_model": 1280,
+    "encoder_ffn_dim": 5120,
+    "encoder_layers": 32,
+    "num_mel_bins": 128,
+}
+"""Whisper large v3, whose encoder Kimi-Audio's is."""
+
+
+def ultravox(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of Ultravox and its projector, which every rank has (vLLM 0.33.0, ultravox.py)."""
+    audio, hidden = part(config, "audio_config"), text_width(config)
+    stacked = audio.integer("d_model", default=384) * config.count("stack_factor", default=STACKED)
+    inner = config.integer("hidden_size", default=4096)
+    gated = inner // 2 if config.text("projector_act", default="swiglu") == "swiglu" else inner
+    middle = config.boolean("projector_ln_mid")
+    projector = stacked + stacked * inner + gated * hidden + (gated if middle else hidden)
+    return tuple(
+        replace(tower, name="audio_tower", frame_elements=tower.frame_elements + projector)
+        for tower in whisper(audio)
+    )
+
+
+def funaudiochat(config: Config) -> tuple[Tower, ...]:
+    """Read the encoders of Fun-Audio-Chat: one of sound and one of its tokens.
+
+    Source: vLLM 0.20.2 and 0.33.0, funaudiochat.py FunAudioChatAudioEncoder and -DiscreteEncoder.
+    """
+    audio = part(config, "audio_config")
+    width, outputs = (
+        audio.integer("d_model", default=1280),
+        audio.integer("output_dim", default=3584),
+    )
+    inner = audio.integer("encoder_ffn_dim", default=5120)
+    tokens = (audio.integer("codebook_size", default=6565) + 2 * outputs) * outputs
+    marks = 2 * outputs + linear_elements(width, outputs)
+    whole = whole_whisper("continuous_audio_tower", audio, marks + tokens)
+    attention = (
+        Projection("self_attn.qkv_proj", width, (width,) * 3, Split.COLUMN, bias=True),
+        Projection("self_attn.out_proj", width, (width,), Split.ROW, bias=True),
+    )
+    elements = linear_elements(width, inner) + linear_elements(inner, width) + 2 * NORM * width
+    return (replace(whole, block=attention, block_elements=elements, quantizable=True),)
+
+
+def moss_audio(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of MOSS-Audio and its adapters (vLLM 0.33.0, moss_audio.py)."""
+    audio, hidden = part(config, "audio_config"), text_width(config)
+    width, inner = audio.integer("d_model", default=1280), audio.integer("encoder_ffn_dim", default=5120)
+    outputs, channels = (
+        audio.integer("output_dim", default=width),
+        audio.count("downsample_hidden_size", default=480),
+    )
+    kernel = 9
+    convolutions = (kernel * (1 + 2 * channels) + 3) * channels
+    bands = -(-audio.count("num_mel_bins", default=128) // 8)
+    wide = config.integer("adapter_hidden_size", default=8192)
+    injected = len(audio.counts("deepstack_encoder_layer_indexes"))
+    names = ("audio_adapter", *(f"deepstack_audio_merger_list.{index}" for index in range(injected)))
+    adapters = tuple(
+        projection
+        for name in names
+        for projection in (
+            Projection(f"{name}.gate_up_proj", outputs, (wide, wide), Split.COLUMN),
+            Projection(f"{name}.down_proj", wide, (hidden,), Split.ROW),
+        )
+    )
+    return (
+        Tower(
+            name="audio_encoder",
+            depth=audio.integer("encoder_layers", default=32, maximum=MAX_LAYERS),
+            layers="layers",
+            block=(
+                Projection("self_attn.q_proj", width, (width,), Split.COLUMN, bias=True),
+                Projection("self_attn.k_proj", width, (width,), Split.COLUMN),
+                Projection("self_attn.v_proj", width, (width,), Split.COLUMN, bias=True),
+                Projection("self_attn.out_proj", width, (width,), Split.ROW, bias=True),
+                Projection("fc1", width, (inner,), Split.COLUMN, bias=True),
+                Projection("fc2", inner, (width,), Split.ROW, bias=True),
+            ),
+            block_elements=2 * NORM * width,
+            frame=adapters,
+            frame_elements=convolutions
+            + linear_elements(channels * bands, width)
+            + NORM * width
+            + width * outputs,
+            sound=True,
+        ),
+    )
+
+
+def kimi_audio(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of Kimi-Audio and its adaptor (vLLM 0.20.2 and 0.33.0, kimi_audio.py)."""
+    audio, hidden = part(config, "audio_config", KIMI_WHISPER), config.integer("hidden_size")
+    inputs = config.integer("kimia_adaptor_input_dim", default=KIMI_INPUTS)
+    adaptor = linear_elements(inputs, hidden) + linear_elements(hidden, hidden) + NORM * hidden
+    return tuple(
+        replace(tower, name="audio_tower", frame_elements=tower.frame_elements + adaptor)
+        for tower in whisper(audio)
+    )
+
+
+def fireredasr2(config: Config) -> tuple[Tower, ...]:
+    """Read the conformer of FireRedASR2 and its projector, which every rank has.
+
+    Source: vLLM 0.20.2 and 0.33.0, fireredasr2.py ConformerEncoder and FireRedASR2Adapter.
+    """
+    audio, hidden = part(config, "audio_encoder_conf"), config.integer("hidden_size")
+    width, mels = audio.integer("d_model", default=1280), audio.count("idim", default=80)
+    channels, kernel = 32, audio.count("kernel_size", default=33)
+    # Two convolutions of three bands and frames each halve the spectrum; a projection takes the rest.
+    bands = max(1, ((mels - 1) // 2 - 1) // 2)
+    subsampling = (9 + 1) * channels + (9 * channels + 1) * channels
+    inputs = subsampling + linear_elements(channels * bands, width)
+    networks = 2 * (NORM * width + linear_elements(width, 4 * width) + linear_elements(4 * width, width))
+    # Queries, keys, values, outputs and positions; two vectors for each head, and three norms.
+    attention = 5 * width * width + 2 * width + 3 * NORM * width
+    convolution = NORM * width + 4 * width * width + 2 * width * (kernel + NORM) + 2 * width * width
+    stacked = width * config.count("encoder_downsample_rate", default=2)
+    projector = linear_elements(stacked, hidden) + linear_elements(hidden, hidden)
+    return (
+        Tower(
+            name="model.encoder.audio_encoder",
+            depth=audio.layers("n_layers_enc"),
+            layers="layer_stack",
+            block=(),
+            block_elements=networks + attention + convolution + NORM * width,
+            frame=(),
+            frame_elements=inputs + projector,
+            quantizable=False,
+            sound=True,
+        ),
+    )
