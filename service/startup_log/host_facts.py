@@ -35,7 +35,7 @@ IN_VAIN: Final = re.compile(
     r"(?:same|identical) (?:error|issue|problem|result|crash|failure|behaviou?r|exception|traceback)|"
     r"(?:did|does|do)(?:n't| not) (?:help|work|fix|solve|change|resolve|make a difference|affect)|"
     r"no (?:effect|luck|difference|help|change)|without success|not help|persists?|regardless|did nothing|"
-    r"also (?:fails?|crash\w*|happens?|occurs?|hangs?|reproduces?|tried))\b|"
+    r"also (?:fails?|crash\w*|happens?|occurs?|hangs?|reproduces?|tried|affect\w*)|affected)\b|"
     r"\u4e5f\u4e0d\u884c|\u8bd5\u8fc7|\u5c1d\u8bd5|\u65e0\u6548|\u6ca1\u7528"
 )
 """What shows that a person's sentence names what did not help."""

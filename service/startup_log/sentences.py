@@ -41,7 +41,7 @@ _UNSAID: Final = (
     rf"(?:sudo |nohup )?(?:docker|python3?|pip3?|uv|export|curl|kubectl|helm|git|apt|conda) {_NO_VERB}",
     # Source code, JSON, and exceptions.
     r"import |from \w+ import|raise \w|def |class \w+[(:]|return |assert |self\.|@\w",
-    r"'[^']{1,80}': ?|\"[^\"]{1,80}\": ?|[\w.]{1,80}\(|\s*\^",
+    r"'[^']{1,80}': ?|\"[^\"]{1,80}\": ?|[\w.]{1,80}\((?!\) [a-z]{2,20} [a-z]{2,20} )|\s*\^",
     r"(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): ",
     # Log lines of other programs, and what collect_env and pip print.
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",

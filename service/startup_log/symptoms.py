@@ -42,6 +42,10 @@ _ATTEMPTS: Final = re.compile(
 """What shows that a sentence says what was tried against it."""
 _OF_EXCEPTION: Final = "raises failed "
 """What an exception says of itself by being one, in the words of people."""
+_OF_CODE: Final = re.compile(
+    r" (?:assertionerror|typeerror|keyerror|attributeerror|indexerror|unboundlocalerror|nameerror) "
+)
+"""Exceptions of Python's own, which say that the code met a state that it was not written for."""
 _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
@@ -128,11 +132,13 @@ def described(
         if general and expects:
             continue
         for sentence in troubled:
+            of_code = _OF_CODE.search(sentence.words) is not None
             symptom = next(
                 (
                     each
                     for each in _vocabulary().symptoms
                     if each.general is general
+                    and not (of_code and each.cause.name in _vocabulary().reasons)
                     and counts(each.cause)
                     and each.is_in(sentence)
                     and each.is_in_unformatted(sentence)
@@ -223,6 +229,7 @@ def _spelled(word: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Vocabulary:
     symptoms: tuple[Symptom, ...]
+    reasons: frozenset[str]
     complaint: WordGroup
     trouble: WordGroup
     fails: WordGroup
@@ -258,5 +265,9 @@ def _vocabulary() -> _Vocabulary:
         for each in table["symptom"]
     )
     return _Vocabulary(
-        tuple(symptoms), group(families["complaint"]), group(families["trouble"]), group("@fails|@crash")
+        tuple(symptoms),
+        frozenset(table["reasons"]["causes"]),
+        group(families["complaint"]),
+        group(families["trouble"]),
+        group("@fails|@crash"),
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 _PARTS: Final = re.compile(r"(?<=[;.]) (?=[A-Za-z-])")
 """Ends of the sentences of a remedy, and of what a semicolon separates."""
-_JOINS: Final = re.compile(r"^(?:or|and|else|but) ")
+_JOINS: Final = re.compile(r"^(?:(?:or|and|else|but)|[Uu]ntil then) ")
 _OR: Final = re.compile(r",? or |, (?=[a-z-])")
 _CONDITION: Final = re.compile(
     r"(?:If|Where|When|While|For|On|In|With|Until|After|Before|Once|Else if|else if|if|where|when|for|on) "

@@ -85,15 +85,14 @@ def _hosts(log: StartupLog) -> Mapping[str, bool]:
 
 
 def _gpus(log: StartupLog) -> Mapping[str, bool]:
-    """Return whether the host has GPUs beside those of the start, where a tool lists them all."""
-    count = log.around.gpu_count
-    if count is None:
-        return {}
-    sizes = (log.flags.get(name, log.resolved.get(name, 1)) for name in _RANKS)
+    """Return whether the start has several GPUs, and whether the host has more than those of the start."""
     ranks = 1
-    for size in sizes:
+    for name in _RANKS:
+        size = log.flags.get(name, log.resolved.get(name, 1))
         ranks *= size if isinstance(size, int) else 1
-    return {SEVERAL: count > 1, "more_gpus": count > ranks}
+    count = log.around.gpu_count
+    facts = {} if count is None else {SEVERAL: count > 1, "more_gpus": count > ranks}
+    return {**facts, SEVERAL: False} if ranks == 1 and log.flags_logged else facts
 
 
 _RANKS: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
