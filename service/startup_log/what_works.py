@@ -24,14 +24,15 @@ _WORKS: Final = re.compile(
 """What says that something works."""
 _GIVEN: Final = re.compile(
     r"(?i)\b(?:when|if|with|without|after|by|using|setting|downgrad\w{1,4}|revert\w{0,4}|remov\w{1,4}|disabl\w{1,4}|"
-    r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but|on v?\d|configurations?)\b|`"
+    r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but|on v?\d|"
+    r"in (?:vllm )?v?0\.\d|regress\w{0,6}|configurations?)\b|`"
 )
 """What names that with which it works, or the case in which it does."""
 _NOT: Final = re.compile(
     r"(?i)\b(?:not|never|should|would|could|may|might|must|will(?! (?:re)?solve| fix)|expect\w{0,3}|intended|"
     r"supposed|hop(?:e|ing)|seems? to|unable|none|nothing|neither|cannot|can't|no (?:luck|amount)|"
     r"to see (?:if|whether)|whether|wonder\w{0,3}|all works|for a while|like to|try|until|once it|usually|"
-    r"sometimes|how|feature|confused)\b|n't\b|\?$|:$"
+    r"sometimes|how|feature|confused|works? but (?:it )?(?:fails|crash\w{0,4}|hangs))\b|n't\b|\?$|:$"
 )
 """What says that it does not, or that it is a wish, a question or a supposition."""
 _HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")

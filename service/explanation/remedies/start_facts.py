@@ -13,6 +13,10 @@ _NVIDIA: Final = re.compile(
     r"NVIDIA|Tesla|GeForce|Quadro|RTX|GTX|^(?:A|H|B|L|V)\d|^GB\d|^GH200|^T4|^[PM][14]0"
 )
 """Names of NVIDIA's cards, as tools print them and people write them."""
+_UNIFIED: Final = re.compile(
+    r"(?i)GB10|Spark|Jetson|Orin|Thor|GH200|GB[23]00|Strix|Radeon 8\d{3}S|Apple|MI300A"
+)
+"""Names of GPUs that have no memory of their own, or share the host's with it."""
 OTHERS: Final = frozenset({"amd", "intel", "cpu", "tpu", "ascend", "neuron", "metal"})
 _MAKERS: Final[Mapping[str, str]] = {
     "cuda": "nvidia",
@@ -53,7 +57,7 @@ def facts_of(log: StartupLog) -> StartFacts:
         whole_command=log.flags_logged,
         given=frozenset(log.around.given),
         tried=log.around.tried,
-        holds={**_platforms(log), **_hosts(log), **_gpus(log)},
+        holds={**_platforms(log), **_hosts(log), **_gpus(log), **_memory(log)},
     )
 
 
@@ -73,6 +77,12 @@ def _platforms(log: StartupLog) -> Mapping[str, bool]:
     if name is None:
         return {}
     return {**dict.fromkeys({*_MAKERS.values(), *OTHERS}, False), name: True}
+
+
+def _memory(log: StartupLog) -> Mapping[str, bool]:
+    """Return whether the GPU uses the host's memory, where the text names the GPU."""
+    named = (*log.around.gpus, *log.around.mentioned)
+    return {"unified": any(map(_UNIFIED.search, named))} if named else {}
 
 
 def _hosts(log: StartupLog) -> Mapping[str, bool]:
