@@ -10,7 +10,7 @@ from service.startup_log.known_words import shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, Said
 from service.startup_log.origins import ASSERTED, NOWHERE, mentioned_part
-from service.startup_log.phrases import MILESTONES, FailureCause
+from service.startup_log.phrases import CAUSES, MILESTONES, FailureCause
 from service.startup_log.sentences import reasons, sentences
 from service.startup_log.symptoms import HANG, Described, cause_of_words, described
 from service.startup_log.templates import any_contains
@@ -39,6 +39,8 @@ _LOADED: Final = (
 """Messages behind the loading of the model."""
 _QUOTES_ERROR: Final = re.compile(r"\b[A-Z][a-z]\w{1,60}(?:Error|Exception)\b|\bSIG[A-Z]{3,5}\b", re.ASCII)
 """What shows that a person's sentence quotes the program's error."""
+OF_TESTS: Final = next(cause for cause in CAUSES if cause.name == "test_not_passed")
+_TESTS: Final = re.compile(r" (?:tests?|ci|pytest)(?: [a-z]{1,12}){0,3} fail(?:s|ing|ed|ure|ures)? ")
 OF_PYTHON: Final = (*PYTHON_WORDS, (ASSERTED, ""))
 """Words of Python's and C++'s errors, with the errors' classes."""
 
@@ -72,12 +74,20 @@ def with_reason(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return a failure, where its place does not say why, with what its words or the title are about."""
     vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
+    if vague and failure.type == "AssertionError" and not failure.frames and _is_of_tests(lines):
+        return replace(failure, cause=OF_TESTS, origin=NOWHERE)
     said = bool(failure.type) and not is_check(failure.message)
     about = cause_of_words(failure.message) if vague and said else None
     # What has no value is a state of the code, and not what a request asked for.
     if about is not None and not (about.of_request and NOTHING in failure.message):
         return replace(failure, cause=about, paraphrased=True, follows=False)
     return with_title(failure, lines) if failure.cause is None else failure
+
+
+def _is_of_tests(lines: Sequence[LogLine]) -> bool:
+    """Whether the title says that tests fail."""
+    title = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    return title is not None and _TESTS.search(title.words) is not None
 
 
 def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:

@@ -7,6 +7,8 @@ from typing import Final
 _PARTS: Final = re.compile(r"(?<=[;.]) (?=[A-Za-z-])")
 """Ends of the sentences of a remedy, and of what a semicolon separates."""
 _JOINS: Final = re.compile(r"^(?:(?:or|and|else|but)|[Uu]ntil then) ")
+_SENTENCE: Final = re.compile(r"[A-Z][a-z]*\b(?![_-])")
+"""How a part begins that is a sentence of its own."""
 _OR: Final = re.compile(r",? or |, (?=[a-z-])")
 _CONDITION: Final = re.compile(
     r"(?:If|Where|When|While|For|On|In|With|Until|After|Before|Once|Else if|else if|if|where|when|for|on) "
@@ -43,7 +45,8 @@ def joined(parts: Iterable[str]) -> str:
     begins = True
     for at, part in enumerate(kept):
         said = _JOINS.sub("", part) if begins else part
-        said = f"{said[:-1]}." if at == len(kept) - 1 and said.endswith((";", ",")) else said
+        ends = at == len(kept) - 1 or _SENTENCE.match(kept[at + 1]) is not None
+        said = f"{said[:-1]}." if ends and said.endswith((";", ",")) else said
         text.append(said[:1].upper() + said[1:] if begins else said)
         begins = said.endswith(".")
     return " ".join(text)

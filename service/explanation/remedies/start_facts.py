@@ -102,7 +102,9 @@ def _gpus(log: StartupLog) -> Mapping[str, bool]:
         ranks *= size if isinstance(size, int) else 1
     count = log.around.gpu_count
     facts = {} if count is None else {SEVERAL: count > 1, "more_gpus": count > ranks}
-    return {**facts, SEVERAL: False} if ranks == 1 and log.flags_logged else facts
+    if SEVERAL in log.around.host or ranks > 1:
+        return {**facts, SEVERAL: True}
+    return {**facts, SEVERAL: False} if log.flags_logged else facts
 
 
 _RANKS: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
