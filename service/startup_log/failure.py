@@ -114,7 +114,12 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
     sticky = {each.at for each in known if each.cause.name in STICKY}
     ignored = (ignored_by_python(raised, lines) - sticky) | summary
-    other = of_collect_env(raised, lines) | ignored | _quoting_titles(raised, lines) | of_no_program(lines)
+    other = (
+        of_collect_env(raised, lines)
+        | ignored
+        | _quoting_titles(raised, lines)
+        | of_no_program(lines, raised.keys())
+    )
     other |= harmless(raised, lines) | _repeated_above(raised, other, lines)
     other |= without_devices(lines) if raised.keys() - other else set()
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
@@ -177,9 +182,9 @@ def _end_of_chain(
 
 def _only_wraps(each: Raised, lines: Sequence[LogLine]) -> bool:
     """Whether an exception only follows from another one; a connection that a connector lost does not."""
-    return is_wrapper(lines[each.at].text) and not (
-        each.type in CONNECTION_LOST and in_connector(each, lines)
-    )
+    # A person's sentence names the wrapper beside what it wraps.
+    text = f"{each.type}: {each.message}" if each.in_prose else lines[each.at].text
+    return is_wrapper(text) and not (each.type in CONNECTION_LOST and in_connector(each, lines))
 
 
 def _of_weak(

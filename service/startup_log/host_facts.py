@@ -30,7 +30,7 @@ _HINTS: Final = (
 """Words of which one is in each sentence that says what did not help."""
 IN_VAIN: Final = re.compile(
     r"\b(?:tried|trying|even (?:with|when|after|on|if|in|though)|"
-    r"still (?:fails?|crash\w*|gets?|getting|hangs?|the same|happens?|occurs?|there|see(?:ing)?|"
+    r"still (?:fail(?:s|ed|ing)?|crash\w*|gets?|getting|hangs?|the same|happens?|occurs?|there|see(?:ing)?|"
     r"persists?|ooms?|broken)|"
     r"(?:same|identical) (?:error|issue|problem|result|crash|failure|behaviou?r|exception|traceback)|"
     r"(?:did|does|do)(?:n't| not) (?:help|work|fix|solve|change|resolve|make a difference|affect)|"

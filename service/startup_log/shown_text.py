@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from service.startup_log.lines import LogLine
@@ -21,11 +22,17 @@ _PLACE: Final = re.compile(r"^/?[\w./-]{3,300}\.py:[0-9]{1,7}:", re.ASCII)
 _NO_RUNTIME: Final = "No CUDA runtime is found"
 """torch, utils/cpp_extension.py: said wherever the file is imported without a GPU, as where one only asks."""
 _FENCE: Final = "```"
+_COMMANDS: Final = ("export ", "docker run ", "sudo docker run ", "vllm serve ", "python -m ", "python3 -m ")
+"""Beginnings of lines that start a program or set what it reads."""
 
 
-def of_no_program(lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of lines whose words say nothing of a failure."""
+def of_no_program(lines: Sequence[LogLine], raised: AbstractSet[int] = frozenset()) -> set[int]:
+    """Return the positions of lines whose words say nothing of a failure.
+
+    ``raised``: positions of lines that hold an exception, as the output behind a command on its line.
+    """
     listed = {at for at, line in enumerate(lines) if is_listed(line.text) or is_numbered_source(at, lines)}
+    listed |= {at for at, line in enumerate(lines) if at not in raised and is_command(line)}
     return listed | source_of_tests(lines)
 
 
@@ -34,6 +41,11 @@ def without_devices(lines: Sequence[LogLine]) -> set[int]:
     collects = [at for at, line in enumerate(lines) if COLLECTS in line.text]
     near = {each for at in collects for each in range(max(0, at - BELOW_A_HEADING), at + BELOW_A_HEADING)}
     return {at for at in near if at < len(lines) and _NO_RUNTIME in lines[at].text}
+
+
+def is_command(line: LogLine) -> bool:
+    """Whether a line is a command of a shell, which says what is to be started and not what happened."""
+    return line.text.startswith(_COMMANDS) and not (line.level or line.origin)
 
 
 def is_listed(text: str) -> bool:

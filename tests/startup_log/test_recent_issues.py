@@ -1,0 +1,101 @@
+"""Issues of late 2025 and 2026: what a title says, and what is no message of the program."""
+
+import pytest
+
+from service.explanation.diagnosis import diagnose
+from service.explanation.explanation_types import Diagnosis
+from service.startup_log.log import read_log
+
+
+def ending(text: str) -> Diagnosis:
+    found = diagnose(read_log(text), None)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("title", "cause"),
+    [
+        # Python's own error beside a noun: vllm-project/vllm#31599, #42593, #38999
+        ("[Bug]: AssertionError in `per_token_quant_int8` for long input", "engine_fault"),
+        (
+            "[Bug]: --enable-x crashes with AttributeError on models (missing architecture check)",
+            "engine_fault",
+        ),
+        (
+            "[Bug]: a model crashes with `-dp 2` - AssertionError in cuda_communicator all_gather",
+            "engine_fault",
+        ),
+        # vllm-project/vllm#42125: blocks that are used again are no lack of memory
+        (
+            "[Bug]: Runtime LoRA reload can reuse stale prefix-cache blocks from previous adapter",
+            "wrong_output",
+        ),
+        # vllm-project/vllm#38411
+        ("[Bug]: Vision encoder crashes on SM100 - compiled for SM80-only", "no_kernels_for_this_gpu"),
+        # vllm-project/vllm#36697
+        (
+            "[Bug]: Validation Error: block_size (2096) > max_num_batched_tokens (2048) with prefix caching",
+            "batch_smaller_than_length",
+        ),
+        # vllm-project/vllm#32919
+        ("[Bug]: Memory fault access when serving a model with mori-ep", "rocm_fault"),
+    ],
+)
+def test_a_title_is_read_by_what_it_says(title: str, cause: str) -> None:
+    found = diagnose(read_log(f"{title}\n\nDetails follow.\n"), None)
+    assert found is None or found.cause == cause
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "[Bug]: What happened to /get_world_size ?",
+        "[Bug]: `collect_env.py` crashes on macOS due to an unconditional assert",
+    ],
+)
+def test_what_is_asked_or_is_no_engine_has_no_cause(title: str) -> None:
+    found = diagnose(read_log(f"{title}\n"), None)
+    assert found is None or found.cause is None
+
+
+def test_what_a_sentence_says_of_the_wrapper_gives_way_to_what_it_wraps() -> None:
+    """vllm-project/vllm#38428."""
+    text = (
+        "[Bug]: V1 Engine: EngineDeadError (AssertionError) on overflow\n\n"
+        "Reaching the limit results in a crash (`EngineDeadError`) of the engine. It triggers an assertion "
+        "(`AssertionError: Sampled token IDs exceed the max model length`) in the scheduler.\n"
+    )
+    assert ending(text).message == "Sampled token IDs exceed the max model length"
+
+
+def test_a_command_is_no_message() -> None:
+    """vllm-project/vllm#27209: a variable that names a library is none of its failures."""
+    command = "export VLLM_ALL2ALL_BACKEND=pplx NVSHMEM_REMOTE_TRANSPORT=none"
+    text = f"[Bug]: Hang with DP=2, backend = pplx\n\n{command}\n"
+    assert ending(text).line == 1
+
+
+def test_a_failing_test_is_named_so() -> None:
+    """vllm-project/vllm#38929."""
+    text = "[Bug]: Draft model tests failing\n\nAssertionError: Expected async_scheduling=True, got False.\n"
+    assert ending(text).cause == "test_not_passed"
+
+
+def test_an_older_release_that_works_is_quoted() -> None:
+    """vllm-project/vllm#43298."""
+    text = (
+        "[Bug]: A class crashes with AttributeError: 'use_mha' on vLLM 0.21.0\n\n"
+        "This worked in vLLM 0.19.x / 0.20.2 and regressed in 0.21.0.\n"
+    )
+    assert [each.words for each in ending(text).works] == [
+        "This worked in vLLM 0.19.x / 0.20.2 and regressed in 0.21.0."
+    ]
+
+
+def test_one_rank_is_not_told_to_mend_the_exchange_of_ranks() -> None:
+    """vllm-project/vllm#30819."""
+    command = "vllm serve org/model --max-num-seqs 64{}\n"
+    title = "[Bug]: vLLM gets stuck when a video is requested\n\n"
+    assert "NCCL_P2P_DISABLE" not in ending(title + command.format("")).remedy
+    assert "NCCL_P2P_DISABLE" in ending(title + command.format(" -tp 2")).remedy
