@@ -222,6 +222,12 @@ def last_of_chain(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
     return root
 
 
+def raises(text: str) -> bool:
+    """Whether a line begins with an exception, as Python prints it."""
+    found = _NAMED.match(text)
+    return found is not None and _SUFFIX.search(found[2]) is not None and found[3] is not None
+
+
 def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
     text = lines[at].text
     if (worker := _IN_WORKER.search(text)) is not None:

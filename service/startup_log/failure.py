@@ -28,6 +28,7 @@ from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import CAUSES, FailureCause
 from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
+from service.startup_log.shown_code import without_code
 from service.startup_log.shown_text import of_no_program, without_devices
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import (
@@ -42,6 +43,7 @@ from service.startup_log.which_traceback import (
     first_raised,
     handled_before,
     in_connector,
+    with_calls_below,
     without_contradicted,
     without_other_title,
 )
@@ -82,7 +84,9 @@ ANY_PART: Final = "*"
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     lines = SearchedLines(lines)
-    found = None if only_describes_change(lines) else of_hang(_root_of(lines), lines)
+    shown = without_code(lines)
+    printed = lines if shown is lines else SearchedLines(shown)
+    found = None if only_describes_change(lines) else of_hang(_root_of(printed), printed)
     if found is None or found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:
@@ -140,7 +144,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     certain = without_other_title(certain, lines)
     first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
     if first is not None:
-        first = below_heading(first, certain, raised, lines)
+        first = with_calls_below(below_heading(first, certain, raised, lines), certain, raised, lines)
         if (handled := handled_before(first, certain, raised, lines)) is not None:
             return with_cut_calls(of_exception(handled, lines), lines)
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:

@@ -224,8 +224,13 @@ _CITED: Final = re.compile(
     r"(?=\[\d{4}-\d\d-\d\dT|File \"|Traceback |raise |assert |[A-Z]\w{2,60}(?:Error|Exception)\b|"
     r"ERROR |INFO |WARNING )"
 )
-"""Marks of a citation in Markdown, of a table's cell, or of an exception in a group, before what a program
+"""Marks of a citation in Markdown, of a single cell, or of an exception in a group, before what a program
 wrote; a shell writes `> FILE` too."""
+
+
+def _is_row(text: str) -> bool:
+    """Whether a line is a row of several cells in a table of Markdown."""
+    return text.rstrip().endswith("|") and text.count("|") > 2  # noqa: PLR2004 - one cell has two bars
 
 
 def clean(text: str) -> str:
@@ -233,7 +238,7 @@ def clean(text: str) -> str:
 
     Terminal escapes are removed; HTML's escapes and typographic quotes become the characters themselves.
     """
-    if text.lstrip()[:1] in {">", "|"}:
+    if text.lstrip()[:1] in {">", "|"} and not _is_row(text):
         text = _CITED.sub("", text)
     if "&" in text:
         text = _ESCAPED.sub(lambda found: unescape(found[0]), text)

@@ -7,6 +7,7 @@ from typing import Final
 
 from service.startup_log.lines import LogLine
 from service.startup_log.pytest_reports import ERROR_MARK, call_of
+from service.startup_log.shown_code import below_calls
 from service.startup_log.tracebacks import BELOW_A_HEADING, COLLECTS, is_numbered_source
 
 _PINNED: Final = re.compile(r"^[A-Za-z0-9][\w.-]{0,80}==\d[\w.+!-]{0,60}$", re.ASCII)
@@ -33,7 +34,7 @@ def of_no_program(lines: Sequence[LogLine], raised: AbstractSet[int] = frozenset
     """
     listed = {at for at, line in enumerate(lines) if is_listed(line.text) or is_numbered_source(at, lines)}
     listed |= {at for at, line in enumerate(lines) if at not in raised and is_command(line)}
-    return listed | source_of_tests(lines)
+    return listed | source_of_tests(lines) | set(below_calls(lines))
 
 
 def without_devices(lines: Sequence[LogLine]) -> set[int]:

@@ -47,8 +47,12 @@ def first_raised(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine
 def _with_calls(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine]) -> Raised:
     """Return an exception that stands without calls, as in a title, where a traceback below ends in it."""
     same = (each for each in others if each.type == root.type and each.at > root.at and each.message)
-    said = (each for each in islice(same, MOST_CHAINED) if each.message.startswith(root.message))
-    return next((each for each in said if frames_above(each.at, lines)), root)
+    below = [each for each in islice(same, MOST_CHAINED) if frames_above(each.at, lines)]
+    said = next((each for each in below if each.message.startswith(root.message)), None)
+    if said is not None or root.in_prose or lines[root.at].level:
+        return said or root
+    # A library reports by itself what it goes on without, such as a folder for its settings.
+    return next((each for each in below if lines[each.at].level == ERROR), root)
 
 
 def _without_heading(root: Raised, others: Sequence[Raised]) -> Raised:
@@ -155,3 +159,24 @@ def below_heading(
     if end is None or not frames_above(end, lines):
         return first
     return next((each for each in certain if each.at == end), first)
+
+
+def with_calls_below(
+    first: KnownWords,
+    certain: Sequence[KnownWords],
+    raised: Mapping[int, Raised],
+    lines: Sequence[LogLine],
+) -> KnownWords:
+    """Return an error of the same cause that ends a traceback below one which stands alone.
+
+    A library reports by itself what it goes on without, such as a folder for its settings.
+    """
+    if lines[first.at].level or frames_above(first.at, lines):
+        return first
+    later = (each for each in certain if each.at > first.at and each.cause is first.cause)
+    ended = (each for each in islice(later, MOST_CHAINED) if _ends_process(each.at, raised, lines))
+    return next((each for each in ended if raised[each.at].message not in lines[first.at].text), first)
+
+
+def _ends_process(at: int, raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> bool:
+    return at in raised and lines[at].level == ERROR and bool(frames_above(at, lines))

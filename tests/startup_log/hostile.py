@@ -11,6 +11,15 @@ SENTENCES: Final = tuple(
 )
 """Beginnings of all messages that are looked for."""
 UNITS: Final = (
+    "if a == b:\n",
+    "if a(a(a(",
+    "assert a == ",
+    "a/b.py:1: raise A(\n",
+    "a/b.",
+    "|-|-|\n|a|b|\n",
+    "# a\n",
+    "```python\nraise A(\n",
+    "- [ ] a\n",
     "\\\n",
     '"',
     "{",
