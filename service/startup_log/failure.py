@@ -203,7 +203,7 @@ def _of_weak(
     # A cause without an exception of its own only says where something failed.
     typed = [each for each in weak if each.cause.type]
     raises = (each for each in typed if each.at in raised and each.cause.name not in OF_OTHERS)
-    best = next(raises, (typed or weak)[0])
+    best = with_calls_below(next(raises, (typed or weak)[0]), weak, raised, lines)
     if lines[best.at].text.startswith(FRAME):
         best = next((each for each in weak if each.cause.name in CRASHED), best)
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
