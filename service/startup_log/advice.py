@@ -20,6 +20,7 @@ OF_KERNELS: Final = frozenset(
     {
         *(
             "illegal_memory_access",
+            "illegal_instruction",
             "cuda_call_refused",
             "cuda_error",
             "cuda_library_failed",

@@ -47,10 +47,11 @@ from service.startup_log.which_traceback import (
     without_contradicted,
     without_other_title,
 )
+from service.startup_log.wrapped_messages import unwrapped
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
-STICKY: Final = frozenset({"illegal_memory_access", "device_side_assert"})
+STICKY: Final = frozenset({"illegal_memory_access", "illegal_instruction", "device_side_assert"})
 """Errors of a kernel that CUDA reports at each later call, so that even a destructor's exception, which
 Python ignores, shows them."""
 CRASHED: Final = frozenset({"process_crashed", "bus_error"})
@@ -84,7 +85,7 @@ ANY_PART: Final = "*"
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     lines = SearchedLines(lines)
-    shown = without_code(lines)
+    shown = unwrapped(without_code(lines))
     printed = lines if shown is lines else SearchedLines(shown)
     found = None if only_describes_change(lines) else of_hang(_root_of(printed), printed)
     if found is None or found.cause is None:

@@ -51,7 +51,7 @@ def by_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
     origin, frames = where_cut(at, lines)
     if origin.cause is None:
         return None
-    return replace(failure, cause=origin.cause, origin=origin, frames=frames, follows=False)
+    return replace(failure, cause=origin.cause, origin=origin, frames=frames, follows=False, cut=True)
 
 
 def decided_by_message(lines: Sequence[LogLine]) -> Failure | None:

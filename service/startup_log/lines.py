@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from itertools import islice
 from typing import Final
@@ -68,6 +68,10 @@ _PROCESS: Final = re.compile(
 )
 """The journal's, a collector's or Docker's time, Compose's service, tags in brackets, processes in
 parentheses, a rank."""
+MOST_OF_SERVICE: Final = 72
+"""Characters at the beginning of a line in which the name of its service ends."""
+_SERVICE: Final = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,59})\s{1,8}\| ", re.ASCII)
+"""What Docker Compose writes before each line: cmd/formatter/logs.go of its repository."""
 _IN_PROSE: Final = re.compile(
     r"(?i)((?:(?:api|access|secret|private)[-_]?keys?|token|passwd|password|secret|credentials?)\s)"
     r"[^\s'\",\]})]{4,4096}"
@@ -95,6 +99,8 @@ class LogLine:
     """`DEBUG` to `CRITICAL`; empty if the log does not state it."""
     time: str = ""
     """Month, day and time that the engine logged, as they stand there; empty if the log states none."""
+    service: str = ""
+    """The service of Docker Compose that wrote it; empty if the log names none."""
 
 
 def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
@@ -149,7 +155,7 @@ def _read(numbered: Iterable[tuple[int, str]]) -> Iterator[LogLine]:
         if same and not goes_on:
             yield line
         else:
-            yield LogLine(number, line.text, line.origin, level, line.time)
+            yield replace(line, number=number, level=level)
 
 
 def _numbered(log: str) -> Sequence[tuple[int, str]]:
@@ -198,6 +204,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _line(number: int, text: str) -> LogLine:
     text = clean(text[:MAX_LINE])
+    service = _service(text)
     heading = text.startswith(_HEADINGS)
     origin = None if heading else _ORIGIN.search(text)
     level = _LEVEL.search(text, 0, MAX_PREFIX if origin is None else origin.end())
@@ -207,9 +214,15 @@ def _line(number: int, text: str) -> LogLine:
     if origin is None:
         text = _PROCESS.sub("", text).strip()
         if (torch_s := _TORCH_WARNS.match(text)) is not None:
-            return LogLine(number, text[torch_s.end() :], None, "WARNING", time)
-        return LogLine(number, text, None, named, time)
-    return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])), named, time)
+            return LogLine(number, text[torch_s.end() :], None, "WARNING", time, service)
+        return LogLine(number, text, None, named, time, service)
+    return LogLine(number, text[origin.end() :].strip(), (origin[1], int(origin[2])), named, time, service)
+
+
+def _service(text: str) -> str:
+    """Return the service whose name Docker Compose writes before a line; empty for any other line."""
+    found = _SERVICE.match(text) if " | " in text[:MOST_OF_SERVICE] else None
+    return "" if found is None else found[1]
 
 
 def _level_without_name(text: str) -> str:

@@ -19,6 +19,8 @@ _OF_SYSTEM: Final = "[Errno "
 """The beginning of what the operating system says, in whichever package it is raised."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
+NEAR: Final = 4
+"""Lines below a message on which it goes on, where it was wrapped."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
 
@@ -116,7 +118,7 @@ def of_known(
             position_of_whole(root, same, lines),
         )
     exception, line = raised.get(shown), lines[shown]
-    values = {**next((each.values for each in same if each.at == shown), {}), **root.values}
+    values = {**_values_near(shown, same), **root.values}
     if exception is None:
         words = stated(line.text).strip("` ")
         words = full_message(words, lines, shown)
@@ -126,6 +128,12 @@ def of_known(
     message = _message(exception, lines)
     frames = (*native_frames(shown, lines), *frames_of(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
+
+
+def _values_near(at: int, same: Sequence[KnownWords]) -> Mapping[str, float | str]:
+    """Return the values in the words of a cause on a line, and on the lines below that go on with it."""
+    near = sorted((each for each in same if at <= each.at <= at + NEAR), key=lambda each: -each.at)
+    return {name: value for each in near for name, value in each.values.items()}
 
 
 def _message(raised: Raised, lines: Sequence[LogLine]) -> str:

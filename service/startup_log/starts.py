@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from service.startup_log.compose_services import by_service
 from service.startup_log.exceptions import class_in
 from service.startup_log.failure import find_failure
 from service.startup_log.known_words import shows_death
@@ -65,11 +66,14 @@ class LoggedStart:
 
 
 def in_order(lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], bool]:
-    """Return the lines oldest first, and whether they were newest first, as some log viewers export them."""
+    """Return the lines oldest first, and whether they were newest first, as some log viewers export them.
+
+    Those of several engines of Docker Compose are kept together.
+    """
     times = [line.time for line in lines if line.time]
     changes = [later < earlier for earlier, later in pairwise(times) if later != earlier]
     reverse = len(changes) >= _FEW and sum(changes) >= _MOST_OF * len(changes)
-    return (lines[::-1], True) if reverse else (lines, False)
+    return by_service(lines[::-1] if reverse else lines), reverse
 
 
 def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:

@@ -19,7 +19,8 @@ ENGINE: Final = ("/vllm/", "/vllm_")
 """Parts of the paths of an installed engine."""
 OF_DEVICES: Final = frozenset(
     {
-        *("illegal_memory_access", "device_side_assert", "cuda_error", "gpu_fault", "rocm_fault"),
+        *("illegal_memory_access", "illegal_instruction", "device_side_assert", "cuda_error"),
+        *("gpu_fault", "rocm_fault"),
         *("gpu_not_ready", "graph_capture_not_permitted"),
     }
 )

@@ -41,7 +41,8 @@ FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
 OF_KERNELS_AT_WORK: Final = frozenset(
     {
-        *("illegal_memory_access", "device_side_assert", "gpu_fault", "cuda_error", "collective_timed_out"),
+        *("illegal_memory_access", "illegal_instruction", "device_side_assert", "gpu_fault", "cuda_error"),
+        "collective_timed_out",
         *("request_not_checked", "weights_not_transferred"),
     }
 )
