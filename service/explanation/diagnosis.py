@@ -50,7 +50,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         message=logged.message,
         line=logged.line,
         reached=log.failed_after,
-        means=meaning_of(logged.type) if cause is None else _means(log, logged, cause.means),
+        means=_means_of_class(logged) if cause is None else _means(log, logged, cause.means),
         remedy=fitting_remedy(_remedy(log, logged, cause), log),
         source=logged.source or ("" if cause is None else cause.source),
         planned=planned,
@@ -86,6 +86,11 @@ def _is_comparable(run: PlannedStart, planned: Refusal | None) -> bool:
     """Whether a plan can say how the logged start ends: it is of the same start, with known memory."""
     of_memory = planned is None or planned.stage == Stage.MEMORY
     return not run.doubt and (run.gpu_specified or run.pinned is not None or not of_memory)
+
+
+def _means_of_class(failure: Failure) -> str:
+    """Return what exceptions of a class mean in general; nothing of one that only repeats another."""
+    return "" if failure.follows else meaning_of(failure.type)
 
 
 def _means(log: StartupLog, failure: Failure, means: str) -> str:

@@ -172,6 +172,8 @@ def _is_more(text: str) -> bool:
 
 
 def _split(command: str) -> list[str]:
+    # Where the lines of a command were joined, the backslash that continued one stands within the next.
+    command = command.replace("\\ -", " -")
     try:
         words = shlex.split(command)
     except ValueError:

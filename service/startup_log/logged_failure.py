@@ -21,6 +21,8 @@ HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
 NEAR: Final = 4
 """Lines below a message on which it goes on, where it was wrapped."""
+OF_WORKER: Final = "please check the stack trace above for the root cause"
+"""vLLM 0.8.5 to 0.33.0, v1/executor/multiproc_executor.py: what the engine says of a worker's own error."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
 
@@ -171,6 +173,7 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         frames=frames,
         request=is_of_request(line),
         hidden=hidden,
+        follows=origin.cause is None and OF_WORKER in message,
     )
 
 

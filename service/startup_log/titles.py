@@ -18,6 +18,8 @@ from service.startup_log.whole_messages import END_OF_TITLE, MAX_MESSAGE
 
 FAULT: Final = "engine_fault"
 """The cause of what the engine's own code does not expect: it names the place and not the reason."""
+SETTINGS: Final = "settings_refused"
+"""The cause of a check that names the rule in its message."""
 NOTHING: Final = "'NoneType' object"
 """What Python's own errors call a value that is not there."""
 BEFORE_THE_ENGINE: Final = frozenset(
@@ -100,10 +102,15 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     own = _is_own(failure)
     if found is not None and found.cause is not None and own and not found.general:
         own = failure.cause is None or found.cause.name not in HANGING
-    if found is not None and found.cause is not None and own and not found.general:
-        same = found.sentence.line.number == failure.line
-        if same or not quotes_error(found.sentence.text):
-            return replace(failure, said=said_by(found, found.cause))
+    says_why = found is not None and found.cause is not None and own and not found.general
+    quotes = found is not None and quotes_error(found.sentence.text)
+    if (
+        found is not None
+        and found.cause is not None
+        and says_why
+        and not (quotes or _explains_itself(failure))
+    ):
+        return replace(failure, said=said_by(found, found.cause))
     same = found is not None and found.sentence.line.number == failure.line
     if (
         found is None
@@ -115,6 +122,11 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         named = mentioned_part(title)
         return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
+
+
+def _explains_itself(failure: Failure) -> bool:
+    """Whether the program's message names the rule that it applies, so that no title says more."""
+    return failure.cause is not None and failure.cause.name == SETTINGS and not failure.follows
 
 
 def _is_end(failure: Failure) -> bool:

@@ -9,6 +9,8 @@ from service.startup_log.known_words import KnownWords
 from service.startup_log.lines import LogLine
 from service.startup_log.tracebacks import CHAINED, HEADER, frame_of
 
+FENCES: Final = ("```", "~~~")
+"""Beginnings of the lines around a block of Markdown."""
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
 _HEADINGS: Final = ("validation error", "(Request ID: ")
@@ -64,5 +66,7 @@ def _rest(message: str, lines: Sequence[LogLine], at: int) -> str:
 
 
 def _goes_on(line: LogLine) -> bool:
-    """Whether a line can belong to the message above it: the next traceback does not."""
+    """Whether a line can belong to the message above it: no traceback, no end of a block."""
+    if line.text.startswith(FENCES):
+        return False
     return not any(words in line.text for words in (HEADER, *CHAINED)) and frame_of(line) is None

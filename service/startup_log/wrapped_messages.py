@@ -44,7 +44,7 @@ def _is_wrapped(line: LogLine) -> bool:
     """Whether a line can go on below: nothing but its length ends it."""
     if line.level or line.origin or line.time or not LEAST <= len(line.text) <= MOST:
         return False
-    return line.text.endswith(_GOES_ON) or line.text[-1].isalnum()
+    return line.text.endswith((*_GOES_ON, ")", "]")) or line.text[-1].isalnum()
 
 
 def _continues(at: int, lines: Sequence[LogLine]) -> bool:
