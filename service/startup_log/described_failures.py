@@ -6,6 +6,7 @@ from typing import Final
 from service.startup_log.complaints import describes_change, is_complaint, reports_failure
 from service.startup_log.engine_errors import error_in_text
 from service.startup_log.exceptions import QUIET, class_in
+from service.startup_log.harmless_errors import is_harmless
 from service.startup_log.known_words import KnownWords, known_words
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_of_request, is_wrapper, of_known
@@ -17,7 +18,6 @@ from service.startup_log.sentences import Sentence, sentences
 from service.startup_log.symptoms import complains, described, proposes, wishes
 from service.startup_log.templates import SentenceIndex, lines_containing
 from service.startup_log.titles import MOST_OF_TITLE, OF_PYTHON, as_described, beside
-from service.startup_log.tracebacks import is_harmless
 from service.startup_log.whole_messages import MAX_MESSAGE
 
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")

@@ -11,6 +11,7 @@ from service.startup_log.drivers import needed_for, read_driver
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.failed_builds import with_first_error
 from service.startup_log.forms import with_form
+from service.startup_log.harmless_errors import harmless
 from service.startup_log.inspections import with_inspected
 from service.startup_log.known_words import (
     KnownWords,
@@ -33,7 +34,6 @@ from service.startup_log.shown_text import of_no_program, without_devices
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import (
     frames_above,
-    harmless,
     ignored_by_python,
     is_source,
     of_collect_env,
@@ -205,7 +205,7 @@ def _of_weak(
     typed = [each for each in weak if each.cause.type]
     raises = (each for each in typed if each.at in raised and each.cause.name not in OF_OTHERS)
     best = with_calls_below(next(raises, (typed or weak)[0]), weak, raised, lines)
-    if lines[best.at].text.startswith(FRAME):
+    if lines[best.at].text.startswith(FRAME) or best.cause.name in OF_OTHERS:
         best = next((each for each in weak if each.cause.name in CRASHED), best)
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):

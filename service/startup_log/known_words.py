@@ -11,11 +11,12 @@ from typing import Final
 from service.startup_log.device_errors import device_error
 from service.startup_log.exceptions import FRAME, QUIET
 from service.startup_log.exit_codes import cause_of_exit
+from service.startup_log.harmless_errors import is_harmless
 from service.startup_log.lines import LogLine
 from service.startup_log.missing_modules import cause_of_module
 from service.startup_log.phrases import CAUSES, DEATHS, FailureCause
 from service.startup_log.templates import SentenceIndex, without_backticks
-from service.startup_log.tracebacks import is_harmless, is_source
+from service.startup_log.tracebacks import is_source
 
 _SENTENCES: Final = tuple(
     (cause, spelling) for cause in CAUSES for template in cause.templates for spelling in template.spellings

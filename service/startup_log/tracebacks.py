@@ -173,25 +173,6 @@ def ignored_calls(lines: Sequence[LogLine]) -> set[int]:
     return found
 
 
-_HARMLESS: Final = (
-    *("This won't affect Ray", "This is unlikely to affect the main functionalities"),
-    *("Cannot use FA version", "@pytest.mark.", "Error retrieving safetensors: "),
-)
-"""What an error says of itself that ends nothing: Ray 2, src/ray/stats/metric_exporter.cc; WSL's driver;
-vLLM 0.8.5 to 0.19.0, fa_utils.py get_flash_attn_version, and 0.14.0 to 0.33.0, transformers_utils/config.py
-try_get_safetensors_metadata, which answer None then; a test's conditions."""
-
-
-def harmless(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of exceptions that say of themselves that they end nothing."""
-    return {at for at in raised if is_harmless(lines[at])}
-
-
-def is_harmless(line: LogLine) -> bool:
-    """Whether an error says of itself that it ends nothing."""
-    return any(map(line.text.__contains__, _HARMLESS))
-
-
 def _ignored_headings(lines: Sequence[LogLine]) -> list[int]:
     return [at for at, line in enumerate(lines) if any(map(line.text.__contains__, _IGNORED))]
 

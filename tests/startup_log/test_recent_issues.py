@@ -76,6 +76,55 @@ def test_a_command_is_no_message() -> None:
     assert ending(text).line == 1
 
 
+def test_the_report_of_use_is_not_why_an_engine_died() -> None:
+    """Excerpts of hotschmoe/b70_ai_things, agentic-eval/results/logs/w8a8_mtpon_faulthandler.log."""
+    text = (
+        '(Worker_TP0 pid=136)     raise JSONDecodeError("Expecting value", s, err.value) from None\n'
+        "(Worker_TP0 pid=136) json.decoder.JSONDecodeError: Expecting value: line 1 column 2 (char 1)\n"
+        "Fatal Python error: Aborted\n"
+        "(APIServer pid=1) ERROR 06-25 06:46:16 [async_llm.py:704] vllm.v1.engine.exceptions.EngineDeadError: "
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.\n"
+    )
+    assert ending(text).cause == "process_crashed"
+
+
+def test_exceptions_of_java_are_none_of_the_engine() -> None:
+    text = (
+        "GoCountingTest > t() FAILED\n    java.lang.UnsupportedOperationException: Delete this statement.\n"
+    )
+    assert diagnose(read_log(text), None) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "helps"),
+    [
+        (
+            "Abort was called at 84 line in file:\n../../neo/shared/source/command_stream/linear_stream.h",
+            "runtime",
+        ),
+        ("UR_RESULT_ERROR_DEVICE_LOST", "Reset it"),
+        (
+            "RuntimeError: Worker failed with error 'oneCCL: coll.cpp:1204 ccl_allgather_impl: EXCEPTION: |CCL_SYCL| "
+            "sched algorithms do not support sycl_graph recording, please use sycl_algorithms'",
+            "--enforce-eager",
+        ),
+    ],
+)
+def test_what_fails_on_an_intel_gpu_is_told_apart(line: str, helps: str) -> None:
+    """Lines of hotschmoe/b70_ai_things, results/logs."""
+    found = ending(line)
+    assert (found.cause, helps in found.remedy) == ("xpu_fault", True)
+
+
+def test_variables_of_nccl_are_not_for_intel() -> None:
+    text = (
+        "INFO 06-25 07:15:08 [xpu_worker.py:1] x\nvllm serve a/b -tp 2\n"
+        "TimeoutError: RPC call to sample_tokens timed out.\n"
+    )
+    assert "NCCL_P2P_DISABLE" not in ending(text).remedy
+    assert "NCCL_P2P_DISABLE" in ending(text.replace("xpu_worker", "gpu_worker")).remedy
+
+
 def test_a_failing_test_is_named_so() -> None:
     """vllm-project/vllm#38929."""
     text = "[Bug]: Draft model tests failing\n\nAssertionError: Expected async_scheduling=True, got False.\n"

@@ -13,6 +13,8 @@ _NVIDIA: Final = re.compile(
     r"NVIDIA|Tesla|GeForce|Quadro|RTX|GTX|^(?:A|H|B|L|V)\d|^GB\d|^GH200|^T4|^[PM][14]0"
 )
 """Names of NVIDIA's cards, as tools print them and people write them."""
+WITH_NCCL: Final = frozenset({"nvidia", "amd"})
+"""Platforms whose ranks exchange data with NCCL, or with RCCL, which reads its variables."""
 _UNIFIED: Final = re.compile(
     r"(?i)GB10|Spark|Jetson|Orin|Thor|GH200|GB[23]00|Strix|Radeon 8\d{3}S|Apple|MI300A"
 )
@@ -76,7 +78,7 @@ def _platforms(log: StartupLog) -> Mapping[str, bool]:
         name = "nvidia"
     if name is None:
         return {}
-    return {**dict.fromkeys({*_MAKERS.values(), *OTHERS}, False), name: True}
+    return {**dict.fromkeys({*_MAKERS.values(), *OTHERS}, False), name: True, "nccl": name in WITH_NCCL}
 
 
 def _memory(log: StartupLog) -> Mapping[str, bool]:

@@ -47,6 +47,8 @@ def _met(part: str, facts: StartFacts) -> str:
     part = re.sub(r" +(?=[ ,;]|[.](?: |$))", "", part)
     spans = alternatives(part)
     kept = [(begin, end) for begin, end in spans if not _is_unmet(part[begin:end], facts)]
+    if not kept and ", and " in part:
+        return part
     return part if len(kept) == len(spans) else keeping(part, kept)
 
 
