@@ -126,7 +126,7 @@ def _read(
         text, family = _wrapped(config, entry)
     else:
         text, family = text_part(config), entry
-    layers = _layers(class_name, text, family)
+    layers = _layers(named, class_name, text, family)
     return ModelArchitecture(
         class_name=class_name,
         model_type=config.text("model_type"),
@@ -173,9 +173,9 @@ def _read(
     )
 
 
-def _layers(class_name: str, text: Config, family: Family) -> tuple[DecoderLayer, ...]:
+def _layers(named: str, class_name: str, text: Config, family: Family) -> tuple[DecoderLayer, ...]:
     layers = family.layers(text)
-    if attends_both_ways(class_name, is_causal=text.boolean("is_causal", default=True)):
+    if attends_both_ways(named, class_name, text):
         layers = encoding(layers)
     layers = _sharing_equal_mixers(layers)
     if all(isinstance(layer.mixer, NoAttention) for layer in layers):

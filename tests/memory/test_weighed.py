@@ -7,12 +7,12 @@ every class that is read with its own config or the library's default (seeds 202
 float16), models of text and media whose text part ties its output and whose whole config does not, and the
 reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
-(seeds 20261401 and 20261402), and encoders: by the defaults of their config classes (`towers`), of configs
-whose code was replaced by a class without rules (`custom`), of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR
+(seeds 20261401, 20261402 and 20261404), and encoders: by the defaults of their config classes (`towers`), of
+configs whose code was replaced by a class without rules (`custom`), of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR
 (`omni`), a class that transformers runs since vLLM dropped its own (`dropped`), and every other class of
-0.33.0's registry, and of 0.20.2's, with a config written for it: published widths, few layers (`class`). Most
-models with more than eight layers were cut to eight, but for the last six kinds. Rows with
-`"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
+0.33.0's registry, and of 0.20.2's, with a config.json or params.json written for it, of published widths and
+few layers (`class`). Most models with more than eight layers were cut to eight, but for the last six kinds.
+Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
 name the quantized layers.
 """
 
@@ -28,12 +28,14 @@ from packaging.version import Version
 
 from service.advisor.candidates.engine_start import resolved
 from service.architecture.config import InvalidConfig, read_document
+from service.architecture.mistral_format.files import ModelFiles, is_params
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
+from service.engine_config.config_format import read_files
 from service.engine_config.parallel_checks import check_layers
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
-from service.engines.releases import rules_for
+from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
 from service.memory.weights.layout_checks import check_layouts, check_towers
@@ -82,8 +84,10 @@ FAR_LAYOUTS: Final[Mapping[str, str]] = {
 
 
 @cache
-def _architecture(name: str) -> ModelArchitecture:
+def _architecture(name: str, release: Version = RELEASES[-1]) -> ModelArchitecture:
     stored = DATA["configs"][name]
+    if is_params(stored["config"]):
+        return read_files(ModelFiles(stored["config"]), rules_for(release).checkpoints)
     return read_architecture(
         read_document(with_modelopt_file(stored["config"], stored.get("hf_quant_config")))
     )
@@ -104,7 +108,7 @@ def _asked(row: Mapping[str, Any]) -> tuple[ModelArchitecture, Parallelism, Vers
         dtype=row.get("dtype", "auto"),
     )
     gpu = find_gpu(GPU_OF_CAPABILITY["{}.{}".format(*row["capability"])])
-    architecture = _architecture(row["config"])
+    architecture = _architecture(row["config"], Version(row["release"]))
     if not row.get("tensors", True):
         architecture = without_tensors(architecture, Version(row["release"])) or architecture
     architecture, config = resolved(architecture, flags, rules_for(Version(row["release"])), gpu)
@@ -129,8 +133,8 @@ def error_of(row: Mapping[str, Any]) -> float | None:
 
 
 def class_of(row: Mapping[str, Any]) -> str:
-    named: str = DATA["configs"][row["config"]]["config"]["architectures"][0]
-    return named
+    named: list[str] = DATA["configs"][row["config"]]["config"].get("architectures", [])
+    return named[0] if named else _architecture(row["config"]).class_name
 
 
 CLASSES: Final = sorted({class_of(row) for row in DATA["rows"]})

@@ -1,7 +1,7 @@
 """Vision encoders followed by an adapter between their width and the decoder's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
@@ -28,6 +28,8 @@ COSMOS_VISION: Final[Mapping[str, Any]] = {
 """transformers 5.19, Cosmos3EdgeVisionConfig."""
 
 
+PATCH_MERGE: Final = "patch_merge"
+"""vLLM 0.33.0, pixtral.py PATCH_MERGE."""
 LLAMA4_VISION: Final[Mapping[str, Any]] = {
     "hidden_size": 768,
     "intermediate_size": 5632,
@@ -282,6 +284,27 @@ def pixtral_tower(vision: Config, frame: tuple[Projection, ...], *, extra: int =
         frame=frame,
         frame_elements=(patch + 1) * width + extra,
     )
+
+
+def pixtral_params(config: Config) -> tuple[Tower, ...] | None:
+    """Read the tower of Pixtral in Mistral's format, whose adapter nothing quantizes.
+
+    Source: vLLM 0.20.2 and 0.33.0, pixtral.py VisionEncoderArgs, VisionLanguageAdapter and PatchMerger.
+    """
+    vision = config.section("vision_config")
+    if vision is None or "intermediate_size" not in vision:
+        return None
+    width, hidden = (
+        vision.integer("hidden_size"),
+        (config.section("text_config") or config).integer("hidden_size"),
+    )
+    bias = vision.boolean("adapter_bias", default=True)
+    adapter = (width + bias) * hidden + (hidden + bias) * hidden
+    before = width * vision.boolean("add_pre_mm_projector_layer_norm")
+    merges = vision.text("mm_projector_id") == PATCH_MERGE
+    merger = merges * width * width * vision.count("spatial_merge_size", default=1) ** 2
+    tower = pixtral_tower(vision, (), extra=adapter + before + merger)
+    return (replace(tower, name="vision_encoder"),)
 
 
 def llama4(config: Config) -> tuple[Tower, ...]:

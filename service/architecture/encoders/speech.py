@@ -35,6 +35,26 @@ def ultravox(config: Config) -> tuple[Tower, ...]:
     )
 
 
+def voxtral(config: Config) -> tuple[Tower, ...] | None:
+    """Read the encoder of Voxtral in Mistral's format, whose positions have 32 bits.
+
+    ``None`` for the format of transformers, of which the engine builds none.
+
+    Source: vLLM 0.20.2 and 0.33.0, voxtral.py VoxtralEncoderModel and AudioLanguageAdapter.
+    """
+    audio = part(config, "audio_config")
+    if "downsample_factor" not in audio or "d_model" not in audio:
+        return None
+    width, hidden = audio.integer("d_model"), text_width(config)
+    joined = width * audio.count("downsample_factor")
+    positions = audio.integer("max_source_positions", default=1500) * width
+    others = (joined + hidden) * hidden + positions
+    name = "whisper_encoder.whisper_encoder"
+    return tuple(
+        replace(tower, name=name, frame_elements=tower.frame_elements + others) for tower in whisper(audio)
+    )
+
+
 def funaudiochat(config: Config) -> tuple[Tower, ...]:
     """Read the encoders of Fun-Audio-Chat: one of sound and one of its tokens.
 

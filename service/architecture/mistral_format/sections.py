@@ -160,8 +160,27 @@ def media(params: Config, fields: Fields, dialect: Dialect) -> Fields:
         return _around(fields, "pixtral", "PixtralForConditionalGeneration", tower)
     if audio is not None and encoder is not None and hears:
         class_name = _audio_class(encoder, dialect)
-        return _around(fields, "voxtral", class_name, {"audio_config": dict(encoder.fields)})
+        sound = {"audio_config": _whisper(encoder, audio.section("downsample_args"))}
+        return _around(fields, "voxtral", class_name, sound)
     return fields
+
+
+WHISPER: Final = {
+    "dim": "d_model",
+    "n_layers": "encoder_layers",
+    "hidden_dim": "encoder_ffn_dim",
+    "n_heads": "encoder_attention_heads",
+}
+"""Mistral's names of the fields of an encoder of sound, and Whisper's."""
+
+
+def _whisper(encoder: Config, downsample: Config | None) -> Fields:
+    """Return an encoder of sound by Whisper's names, with the frames that become one token."""
+    spectrum = encoder.section("audio_encoding_args")
+    mels = {} if spectrum is None else {"num_mel_bins": spectrum.fields.get("num_mel_bins")}
+    joined = {} if downsample is None else {"downsample_factor": downsample.fields.get("downsample_factor")}
+    named = {usual: encoder.fields[name] for name, usual in WHISPER.items() if name in encoder.fields}
+    return {**encoder.fields, **named, **mels, **joined}
 
 
 def _audio_class(encoder: Config, dialect: Dialect) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.encoders import adapted_patches, merged_patches, pooled_crops
+from service.architecture.encoders import merged_patches, pooled_crops
 from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
@@ -283,9 +283,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen3VLForConditionalGeneration": _QWEN3_VL,
     "MistralForCausalLM": _MISTRAL,
     "Ministral3ForCausalLM": _MISTRAL,
-    "Mistral3ForConditionalGeneration": replace(
-        _MISTRAL, multimodal=True, splits_media_heads=True, towers=adapted_patches.pixtral
-    ),
     "GemmaForCausalLM": Family(_gemma, tied_by_default=True, frame=ALL_EVERYWHERE),
     "CohereCompassTextModel": Family(
         Decoder(

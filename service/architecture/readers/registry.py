@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
+from service.architecture.config import Config
 from service.architecture.pooling import Conversion
 from service.architecture.readers import (
     block_sparse,
     compressed_attention,
     dense,
+    embedding_models,
     encoder_decoder,
     expert_variants,
     gated_delta_net,
@@ -37,6 +39,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **block_sparse.FAMILIES,
     **compressed_attention.FAMILIES,
     **dense.FAMILIES,
+    **embedding_models.FAMILIES,
     **encoder_decoder.FAMILIES,
     **expert_variants.FAMILIES,
     **gated_delta_net.FAMILIES,
@@ -116,9 +119,14 @@ def stores_nothing(class_name: str) -> bool:
     )
 
 
-def attends_both_ways(class_name: str, *, is_causal: bool) -> bool:
-    """Whether a class that generates text is run as an encoder, as ``is_causal`` of its config says."""
-    return not is_causal and class_name in _pooling()["encoders_unless_causal"]
+def attends_both_ways(named: str, class_name: str, text: Config) -> bool:
+    """Whether a class that generates text is run as an encoder, as its config says.
+
+    ``named``: the class that the config names; ``class_name``: the one whose layers are built for it.
+    """
+    if named in _pooling()["encoders_if_bidirectional"]:
+        return text.boolean("use_bidirectional_attention")
+    return class_name in _pooling()["encoders_unless_causal"] and not text.boolean("is_causal", default=True)
 
 
 def pools(class_name: str) -> bool:

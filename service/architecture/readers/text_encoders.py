@@ -208,6 +208,11 @@ def _colbert(text: Config) -> PoolingHead:
     return replace(_head(text), by_token=True)
 
 
+def _colbert_vectors(text: Config) -> PoolingHead:
+    """Return the head of a ColBERT of ModernBERT, whose projection is made with the checkpoint's weights."""
+    return replace(_head(text), by_token=True)
+
+
 def _family(
     layers: Callable[[Config], tuple[DecoderLayer, ...]],
     ends: Callable[[Config], ModelEnds],
@@ -228,6 +233,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "BertForSequenceClassification": _family(_bert, _bert_ends, _pooled_classifier),
     "BertForTokenClassification": _family(_bert, _bert_ends, _token_head),
     "HF_ColBERT": _family(_bert, _bert_ends, _colbert),
+    "ColBERTModernBertModel": _family(_modern, _modern_ends, _colbert_vectors),
     "RobertaModel": _ROBERTA,
     "RobertaForMaskedLM": _ROBERTA,
     "XLMRobertaModel": _ROBERTA,

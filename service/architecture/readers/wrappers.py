@@ -258,6 +258,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "MiMoV2OmniForCausalLM": Wrapper("MiMoV2ForCausalLM", towers=whole_projectors.mimo_v2_omni),
     "MoonshotKimiaForCausalLM": Wrapper("Qwen2ForCausalLM", towers=speech.kimi_audio),
+    "Mistral3ForConditionalGeneration": Wrapper(
+        model_type="mistral", splits_media_heads=True, towers=adapted_patches.pixtral
+    ),
     "MossAudioModel": Wrapper(
         "Qwen3ForCausalLM", ("language_config",), model_type="qwen3", towers=speech.moss_audio
     ),
@@ -304,7 +307,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM", towers=phi_images.phi4_siglip),
     "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM", supports_pipeline=False),
     "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
-    "PixtralForConditionalGeneration": Wrapper(model_type="mistral"),
+    "PixtralForConditionalGeneration": Wrapper(model_type="mistral", towers=adapted_patches.pixtral_params),
     "QianfanOCRForConditionalGeneration": _INTERN_VL_CHAT,
     "Qwen2AudioForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", model_type="qwen2", towers=audio.qwen2_audio
@@ -332,7 +335,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         splits_media_heads=True,
         towers=pooled_patches.step3,
     ),
-    "Step3p7ForConditionalGeneration": _AS_DECLARED,
+    "Step3p7ForConditionalGeneration": Wrapper(towers=convolved_patches.step_vl),
     "Step5ForConditionalGeneration": Wrapper("Step5ForCausalLM", model_type="step5"),
     "StepVLForConditionalGeneration": Wrapper(towers=convolved_patches.step_vl),
     "Tarsier2ForConditionalGeneration": Wrapper(
@@ -344,5 +347,5 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         sections=("language_config",), model_type="deepseek_v2", towers=deepencoder.deepseek_ocr
     ),
     "VibeVoiceAsrForConditionalGeneration": Wrapper("Qwen2ForCausalLM", model_type="qwen2"),
-    "VoxtralForConditionalGeneration": Wrapper(model_type="llama"),
+    "VoxtralForConditionalGeneration": Wrapper(model_type="llama", towers=speech.voxtral),
 }
