@@ -12,8 +12,8 @@ configs whose code was replaced by a class without rules (`custom`), of DeepSeek
 (`omni`), a class that transformers runs since vLLM dropped its own (`dropped`), and every other class of
 0.33.0's registry, and of 0.20.2's, with a config.json or params.json written for it, of published widths and
 few layers (`class`). Most models with more than eight layers were cut to eight, but for the last six kinds.
-Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors headers that
-name the quantized layers.
+Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
+headers that name the quantized layers.
 """
 
 import gzip
