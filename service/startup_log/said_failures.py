@@ -95,7 +95,7 @@ def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:
 def _beside_words(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return what the program says, with the cause that a person describes."""
     found = described(sentences(lines), counts=beside(lines))
-    if found is None or found.cause is None or found.general:
+    if found is None or found.cause is None or found.general or quotes_error(found.sentence.text):
         return failure
     return replace(failure, said=said_by(found, found.cause))
 

@@ -98,19 +98,15 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     An exception of the program is shown as it is, and the reason beside it as a person's; only a message that
     follows from another failure gives way to it.
     """
+    if _explains_itself(failure):
+        return failure
     found = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True, counts=beside(lines))
     own = _is_own(failure)
     if found is not None and found.cause is not None and own and not found.general:
         own = failure.cause is None or found.cause.name not in HANGING
-    says_why = found is not None and found.cause is not None and own and not found.general
-    quotes = found is not None and quotes_error(found.sentence.text)
-    if (
-        found is not None
-        and found.cause is not None
-        and says_why
-        and not (quotes or _explains_itself(failure))
-    ):
-        return replace(failure, said=said_by(found, found.cause))
+    if found is not None and found.cause is not None and own and not found.general:
+        quotes = quotes_error(found.sentence.text)
+        return failure if quotes else replace(failure, said=said_by(found, found.cause))
     same = found is not None and found.sentence.line.number == failure.line
     if (
         found is None

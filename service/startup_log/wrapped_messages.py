@@ -14,6 +14,8 @@ MOST: Final = 160
 """Characters of the longest line of a document."""
 MOST_LINES: Final = 4
 """Lines of one message."""
+_REFUSED: Final = ": error: argument --"
+"""How argparse begins what it says of an argument."""
 _GOES_ON: Final = (",", "(", "'", "`", "-")
 """Ends of a line behind which a sentence goes on, whatever the next line begins with."""
 
@@ -22,7 +24,7 @@ def unwrapped(lines: Sequence[LogLine]) -> Sequence[LogLine]:
     """Return the lines with each wrapped message in one; the lines that it took are empty."""
     joined: list[LogLine] | None = None
     for at, line in enumerate(lines):
-        if not _is_wrapped(line) or not raises(line.text):
+        if not (_heads_argument(line) or (_is_wrapped(line) and raises(line.text))):
             continue
         end = _end(at, lines)
         if end > at + 1:
@@ -35,9 +37,16 @@ def unwrapped(lines: Sequence[LogLine]) -> Sequence[LogLine]:
 def _end(at: int, lines: Sequence[LogLine]) -> int:
     """Return the position behind the last line of a message."""
     end = at + 1
+    if _heads_argument(lines[at]):
+        return min(at + 2, len(lines))
     while end < min(len(lines), at + MOST_LINES) and _is_wrapped(lines[end - 1]) and _continues(end, lines):
         end += 1
     return end
+
+
+def _heads_argument(line: LogLine) -> bool:
+    """Whether a line names the argument that argparse refuses, and not why."""
+    return line.text.endswith(":") and _REFUSED in line.text
 
 
 def _is_wrapped(line: LogLine) -> bool:
@@ -52,4 +61,8 @@ def _continues(at: int, lines: Sequence[LogLine]) -> bool:
     line, above = lines[at], lines[at - 1].text
     if not line.text or line.level or line.origin or line.time or raises(line.text):
         return False
-    return continues(line.text) or (above.endswith(_GOES_ON[:2]) and line.text[0].isalnum())
+    return (
+        continues(line.text)
+        or line.text.rstrip(".").isidentifier()
+        or (above.endswith(_GOES_ON[:2]) and line.text[0].isalnum())
+    )
