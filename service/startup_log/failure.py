@@ -27,9 +27,9 @@ from service.startup_log.logged_failure import Failure, is_of_request, is_wrappe
 from service.startup_log.mended_errors import mended
 from service.startup_log.origins import NOWHERE
 from service.startup_log.phrases import CAUSES, FailureCause
+from service.startup_log.printed_lines import printed_lines
 from service.startup_log.pytest_reports import repeated_in_summary
 from service.startup_log.said_failures import of_hang, of_people
-from service.startup_log.shown_code import without_code
 from service.startup_log.shown_text import of_no_program, without_devices
 from service.startup_log.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.tracebacks import (
@@ -47,7 +47,6 @@ from service.startup_log.which_traceback import (
     without_contradicted,
     without_other_title,
 )
-from service.startup_log.wrapped_messages import unwrapped
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
@@ -85,8 +84,7 @@ ANY_PART: Final = "*"
 def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     lines = SearchedLines(lines)
-    shown = unwrapped(without_code(lines))
-    printed = lines if shown is lines else SearchedLines(shown)
+    printed = printed_lines(lines)
     found = None if only_describes_change(lines) else of_hang(_root_of(printed), printed)
     if found is None or found.cause is None:
         return found

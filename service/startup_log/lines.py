@@ -39,6 +39,13 @@ _HEADINGS: Final = ("# ", "## ", "### ", "#### ")
 """Beginnings of a person's headings in Markdown; a level in one of them is not that of a log line."""
 _WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: |\[W[0-9 ][^\]]{0,60}\.cpp:[0-9]{1,6}\]")
 """A warning of Python or of torch, which has no level: ``[W socket.cpp:601]``."""
+MAX_WARNED: Final = 300
+"""Characters at the beginning of a line in which the place of a warning stands."""
+_WARNS_AT: Final = re.compile(r"\ufeff?(?:\([\w =]{1,60}\) )?[^\s:]{1,250}\.py:\d{1,6}: [A-Z]\w{2,60}: ")
+"""How Python's warnings module writes a warning, whatever its class is called: file, line, class, message."""
+_WARNED: Final = "warnings.warn("
+MOST_OF_WARNING: Final = 6
+"""Lines of the message of a warning at most."""
 _TORCH_WARNS: Final = re.compile(
     r"(?:\[rank\d{1,5}\]:)?W\d{4} \d\d:\d\d:\d\d\.\d{1,6} \d{1,8} [^\]\s]{1,300}\.py:\d{1,6}\] ?"
     r"(?:\[[\d/_]{1,20}\] ?)?"
@@ -122,7 +129,22 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
         for part in unescaped(text).splitlines() or ("",)
         for piece in _pieces(part)
     )
-    return tuple(_read(islice(drawn, MAX_LINES)))
+    return tuple(_with_long_warnings(list(_read(islice(drawn, MAX_LINES)))))
+
+
+def _with_long_warnings(lines: list[LogLine]) -> Sequence[LogLine]:
+    """Return the lines with those of a warning's message below its first marked as a warning too.
+
+    The module warnings writes the source of the call that warned below its message.
+    """
+    for at, line in enumerate(lines):
+        if not line.text.startswith(_WARNED) or line.level:
+            continue
+        above = range(at - 1, max(-1, at - 1 - MOST_OF_WARNING), -1)
+        head = next((each for each in above if lines[each].level), at)
+        if lines[head].level == "WARNING" and _WARNS.search(lines[head].text):
+            lines[head + 1 : at] = [replace(each, level="WARNING") for each in lines[head + 1 : at]]
+    return lines
 
 
 def _ends_and_failures(numbered: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -229,6 +251,8 @@ def _level_without_name(text: str) -> str:
     """Return the level of a line of a library that writes it in its own way; empty for any other."""
     if "NCCL INFO" in text:
         return "INFO"
+    if ".py:" in text[:MAX_WARNED] and _WARNS_AT.match(text) is not None:
+        return "WARNING"
     return "WARNING" if _WARNS.search(text) else ""
 
 

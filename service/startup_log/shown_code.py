@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from service.startup_log.conditional_errors import conditional
 from service.startup_log.exceptions import BELOW_A_FRAME, raises
 from service.startup_log.lines import LogLine
 from service.startup_log.pytest_reports import ERROR_MARK
@@ -76,14 +78,18 @@ BELOW_A_STATEMENT: Final = 4
 def without_code(lines: Sequence[LogLine]) -> Sequence[LogLine]:
     """Return the lines, with an empty text in place of each that no program wrote while it ran."""
     shown = code_in(lines)
-    if not shown:
-        return lines
-    return [replace(line, text="") if at in shown else line for at, line in enumerate(lines)]
+    return blanked(lines, shown) if shown else lines
+
+
+def blanked(lines: Sequence[LogLine], positions: AbstractSet[int]) -> Sequence[LogLine]:
+    """Return the lines with an empty text at some positions."""
+    return [replace(line, text="") if at in positions else line for at, line in enumerate(lines)]
 
 
 def code_in(lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of source code, comments, rows of tables and items of lists of tasks."""
-    return {*_in_blocks(lines), *_statements(lines), *_comments(lines), *_rows(lines), *_tasks(lines)}
+    found = {*_in_blocks(lines), *_statements(lines), *_comments(lines), *_rows(lines), *_tasks(lines)}
+    return found | {*_script(lines), *_flags(lines), *conditional(lines)}
 
 
 def is_statement(text: str) -> bool:
@@ -172,6 +178,21 @@ def _is_in_report(at: int, lines: Sequence[LogLine]) -> bool:
         return True
     below = lines[at + 1 : at + 1 + BELOW_A_FRAME]
     return lines[at].text.startswith("assert ") and any("AssertionError" in line.text for line in below)
+
+
+def _script(lines: Sequence[LogLine]) -> range:
+    """Return the lines of a text that is a script, up to the first that a program printed."""
+    first = next((at for at, line in enumerate(lines) if line.text), 0)
+    if not lines or not lines[first].text.startswith("#!/"):
+        return range(0)
+    return range(next((at for at in range(first, len(lines)) if _is_printed(at, lines)), len(lines)))
+
+
+def _flags(lines: Sequence[LogLine]) -> Iterator[int]:
+    """Yield the flags of a container in YAML, with the comments behind them."""
+    for at, line in enumerate(lines):
+        if line.text.startswith(('- "--', "- '--", "- --")) and not line.level:
+            yield at
 
 
 def _comments(lines: Sequence[LogLine]) -> Iterator[int]:

@@ -49,6 +49,8 @@ OF_KERNELS_AT_WORK: Final = frozenset(
 """Causes that a start and a running engine have alike: a piece of a log does not tell which failed."""
 OF_OFFER: Final = {"unknown_argument": "from the releases' arguments"}
 """Where offers come from that the figures of a log do not show, by the cause."""
+STOPS: Final = "ends_without_a_word"
+"""The cause of a log that stops in the middle of a start."""
 DIED: Final = "engine_died_serving"
 """The cause of which a text says only that the engine ended."""
 OF_THE_PROGRAM: Final = "program_fault"
@@ -128,13 +130,14 @@ def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
         return f"The last start came up, but {which} failed on line {ending.line}: {cause}."
     if log.waits is not None and log.waits.line == ending.line:
         return f"The start waits where the log ends, on line {ending.line}: {cause}."
-    if ending.cause in OF_KERNELS_AT_WORK and not (log.milestone or log.flags_logged or log.release):
-        return f"The engine failed on line {ending.line}: {cause}."
-    if ending.cause == DIED and ending.start is None:
+    piece = not (log.milestone or log.flags_logged or log.release)
+    if (ending.cause in OF_KERNELS_AT_WORK and piece) or (ending.cause == DIED and ending.start is None):
         return f"The engine failed on line {ending.line}: {cause}."
     if not ending.of_start and ending.start is None:
         return f"The text shows a failure on line {ending.line}: {cause}."
     after = f" after '{ending.reached}'" if ending.reached else ""
+    if ending.cause == STOPS:
+        return f"The log stops in the middle of {which}, on line {ending.line}{after}, and shows no error."
     return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
 
 

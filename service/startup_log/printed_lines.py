@@ -1,0 +1,24 @@
+"""Keeps of a text what the engine's programs printed, and what a person says of them."""
+
+from collections.abc import Sequence
+
+from service.startup_log.conditional_errors import names_other_engines, of_other_engines
+from service.startup_log.exceptions import raised_in
+from service.startup_log.known_words import SearchedLines
+from service.startup_log.lines import LogLine
+from service.startup_log.shown_code import blanked, without_code
+from service.startup_log.wrapped_messages import unwrapped
+
+
+def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
+    """Return the lines with an empty text in place of source, advice and the errors of other engines.
+
+    A message that was wrapped is read in one line.
+    """
+    shown = unwrapped(without_code(lines))
+    printed = lines if shown is lines and isinstance(lines, SearchedLines) else SearchedLines(shown)
+    if not names_other_engines(printed):
+        return printed
+    errors = {each.at for each in raised_in(printed)} | {each.at for each in printed.known}
+    others = of_other_engines(errors, printed)
+    return SearchedLines(blanked(printed, others)) if others else printed
