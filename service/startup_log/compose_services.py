@@ -1,6 +1,7 @@
 """Keeps the lines of several engines apart that Docker Compose writes into one log."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from service.startup_log.lines import LogLine
@@ -24,6 +25,24 @@ def by_service(lines: Sequence[LogLine]) -> Sequence[LogLine]:
     others = [each for each in services.values() if not any(line.origin is not None for line in each)]
     ordered = (*others, *sorted(engines, key=lambda each: not _serves(each)))
     return [line for each in ordered for line in each]
+
+
+def bounds(lines: Sequence[LogLine]) -> Sequence[int]:
+    """Return where the lines of each next engine begin, if those of each are together; empty otherwise."""
+    found: list[int] = []
+    seen: set[str] = set()
+    name = ""
+    for at, line in enumerate(lines):
+        if not line.service or line.service == name:
+            continue
+        if line.service in seen:
+            return ()
+        name = line.service
+        seen.add(name)
+        found.append(at)
+    parts = pairwise([*found, len(lines)])
+    engines = [begin for begin, end in parts if any(line.origin is not None for line in lines[begin:end])]
+    return engines if len(engines) >= LEAST else ()
 
 
 def _services(lines: Sequence[LogLine]) -> Mapping[str, list[LogLine]]:

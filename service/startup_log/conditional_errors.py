@@ -52,19 +52,26 @@ def names_other_engines(lines: Sequence[LogLine]) -> bool:
 
 
 def of_other_engines(errors: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of errors that a text reports of another engine, by sentence or section."""
-    return {at for at in errors if _is_written(lines[at]) and _is_of_other(at, lines)}
+    """Return the positions of errors that a text reports of another engine, by sentence or section.
+
+    The lines of the paragraph above one, which say the same, are among them.
+    """
+    found: set[int] = set()
+    for at in errors:
+        if _is_written(lines[at]):
+            begin, said = _sentence_before(at, lines)
+            found.update(range(begin, at + 1) if _is_of_other(at, said, lines) else ())
+    return found - {next((at for at, line in enumerate(lines) if line.text), 0)}
 
 
-def _is_of_other(at: int, lines: Sequence[LogLine]) -> bool:
-    said = _sentence_before(at, lines)
+def _is_of_other(at: int, said: str, lines: Sequence[LogLine]) -> bool:
     if OWN in said or any(map(said.__contains__, ENGINES)):
         return OWN not in said
     return any(map(_section_of(at, lines).__contains__, ENGINES))
 
 
-def _sentence_before(at: int, lines: Sequence[LogLine]) -> str:
-    """Return the sentence that an error stands in, or the one above its block, in small letters."""
+def _sentence_before(at: int, lines: Sequence[LogLine]) -> tuple[int, str]:
+    """Return the sentence that an error stands in, or the one above its block, and its paragraph's begin."""
     text = lines[at].text
     begin = at
     filled = 0
@@ -77,7 +84,7 @@ def _sentence_before(at: int, lines: Sequence[LogLine]) -> str:
             filled += 1
             text = f"{above.text} {text}"
     parts = [each for each in _ENDS.split(text[-1200:]) if each]
-    return parts[-1].casefold() if parts else ""
+    return begin, parts[-1].casefold() if parts else ""
 
 
 def _section_of(at: int, lines: Sequence[LogLine]) -> str:

@@ -21,4 +21,7 @@ def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
         return printed
     errors = {each.at for each in raised_in(printed)} | {each.at for each in printed.known}
     others = of_other_engines(errors, printed)
+    if errors and errors <= others:
+        # The text is about another engine.
+        others = set(range(len(printed)))
     return SearchedLines(blanked(printed, others)) if others else printed

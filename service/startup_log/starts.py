@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from service.startup_log.compose_services import by_service
+from service.startup_log.compose_services import bounds, by_service
 from service.startup_log.exceptions import class_in
 from service.startup_log.failure import find_failure
 from service.startup_log.known_words import shows_death
@@ -79,13 +79,14 @@ def in_order(lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], bool]:
 def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
     """Return the starts of a log, oldest first; lines before the first one are a start only if it failed."""
     texts = [line.text for line in lines]
-    begins = sorted({at for at, _ in lines_containing(texts, BEGINNINGS)})[-MAX_STARTS:]
-    bounds = [0, *(at for at in begins if at), len(lines)]
+    services = bounds(lines)
+    begins = sorted({*(at for at, _ in lines_containing(texts, BEGINNINGS)), *services})[-MAX_STARTS:]
+    ends = [0, *(at for at in begins if at), len(lines)]
     starts: list[LoggedStart] = []
     begun_at, begun = 0, False
-    for begin, end in pairwise(bounds):
+    for begin, end in pairwise(ends):
         begun = begun or begin in begins
-        heading = begin if begun_at == 0 and 0 < begin == bounds[1] <= MOST_OF_HEADING else 0
+        heading = begin if begun_at == 0 and 0 < begin == ends[1] <= MOST_OF_HEADING else 0
         start = _start(lines[begin - heading : end], begun=begun)
         if end < len(lines) and not start.milestone and _is_said_alone(start.failure):
             # Nothing happened before the next banner, so that both belong to one start.

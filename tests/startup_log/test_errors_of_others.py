@@ -1,0 +1,144 @@
+"""Errors that a text names though vLLM did not fail: advice, scripts, other engines, warnings of Python."""
+
+import pytest
+
+from service.startup_log.failure import find_failure
+from service.startup_log.lines import read_lines
+from service.startup_log.log import read_log
+
+NO_FAILURE = {
+    "advice": "> If you see `CUDA out of memory` in the log, take a GPU with more memory.\n",
+    "advice in Chinese": "> 若启动日志出现 `CUDA out of memory`, 请换卡。\n启动需从磁盘加载权重。\n",
+    "script": """\
+#!/usr/bin/env bash
+for i in $(seq 1 180); do
+  if grep -qE "EngineCore failed|ValueError: No available memory|Traceback" "$log"; then
+    echo "the model failed to start; last log lines:"
+  fi
+done
+""",
+    "flags with comments": """\
+services:
+  vllm:
+    image: vllm/vllm-openai:v0.22.1
+    command:
+      - "--model"
+      - "org/model"
+      - "--language-model-only"    # not needed, frees memory for the KV cache, else CUDA out of memory
+""",
+    "another engine": """\
+# A server for this checkpoint
+
+vLLM is recommended for this checkpoint. SGLang
+can't load it yet: its `compressed_tensors` loader raises
+`NotImplementedError: No compressed-tensors compatible scheme was found` on the model's layers.
+""",
+    "another engine's section": """\
+## SGLang Issues Encountered
+
+### OOM During CUDA Graph Capture
+
+```
+torch.AcceleratorError: CUDA error: out of memory
+```
+""",
+}
+
+
+@pytest.mark.parametrize("text", NO_FAILURE.values(), ids=NO_FAILURE)
+def test_what_did_not_happen_to_the_engine_is_no_failure(text: str) -> None:
+    assert find_failure(read_lines(text)) is None
+
+
+def test_an_error_of_vllm_beside_another_engine_is_its_own() -> None:
+    found = find_failure(
+        read_lines("With SGLang it runs. vLLM ends with `RuntimeError: CUDA error: out of memory`.\n")
+    )
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "out_of_memory"
+
+
+def test_a_warning_of_python_is_one_whatever_its_class_is_called() -> None:
+    text = """\
+/root/app.py:120: DeprecationError: 2025-02-24: We have renamed several parameters of the functions:
+
+- container_idle_timeout -> scaledown_window
+(EngineCore_DP0 pid=19) INFO 02-22 20:47:51 [gpu_model_runner.py:4033] Starting to load model org/model...
+(EngineCore_DP0 pid=19) /p/tvm_ffi/_a.py:174: UserWarning: Failed to JIT the extension.
+(EngineCore_DP0 pid=19) We recommend installing via `pip install torch-c-dlpack-ext`
+(EngineCore_DP0 pid=19)   warnings.warn(
+(EngineCore_DP0 pid=19) INFO 02-22 20:49:32 [gpu_model_runner.py:4130] Model loading took 14.99 GiB memory
+(EngineCore_DP0 pid=19) INFO 02-22 20:50:08 [kv_cache_utils.py:1307] GPU KV cache size: 25,808 tokens
+"""
+    assert read_log(text).failure is None
+
+
+def test_two_engines_of_compose_are_kept_apart() -> None:
+    """In the form of two services of one file, of which one serves and the other one restarts."""
+    text = """\
+big-1    | (APIServer pid=1) INFO 03-09 12:54:01 [utils.py:302]  version 0.16.1
+small-1  | (APIServer pid=1) INFO 03-09 12:54:02 [utils.py:302]  version 0.16.1
+big-1    | (APIServer pid=1) INFO:     Application startup complete.
+small-1  | (EngineCore pid=132) INFO 03-09 12:56:44 [gpu_worker.py:424] Available KV cache memory: -8.5 GiB
+small-1  | ERROR 03-09 12:56:44 [core.py:1] ValueError: No available memory for the cache blocks
+small-1 exited with code 1 (restarting)
+"""
+    log = read_log(text)
+    assert log.failure is not None
+    assert log.failure.cause is not None
+    assert log.failure.cause.name == "no_memory_for_cache_blocks"
+    assert not log.failure.serving
+
+
+def test_a_wrapped_message_is_read_whole() -> None:
+    text = """\
+ValueError: To serve at least one request with the model's max seq len (131072),
+16.0 GiB KV cache is needed, which is larger than the available KV cache memory (8.99 GiB).
+Based on the available memory, the estimated maximum model length is 73680.
+"""
+    found = find_failure(read_lines(text))
+    assert found is not None
+    assert found.type == "ValueError"
+    assert found.message.endswith("(8.99 GiB).")
+    assert found.values == {
+        "max_model_len": 131072,
+        "kv_needed_gib": 16,
+        "available_kv_gib": 8.99,
+        "est_max_model_len": 73680,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "helps"),
+    [
+        (
+            "vllm serve: error: argument --compilation-config/-cc: Invalid JSON: expected value at line 2",
+            "flag_value_not_read",
+            "--entrypoint",
+        ),
+        (
+            "vllm serve: error: argument --limit-mm-per-prompt:\nValue a cannot be converted to <function>.",
+            "flag_value_not_read",
+            "single quotes",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/home/user/<stdin>'",
+            "process_started_wrongly",
+            "into a file",
+        ),
+        (
+            "header.hpp:1:10: fatal error: torch/csrc/inductor/cpp_prefix.h: No such file or directory",
+            "toolchain_missing",
+            "Install torch again",
+        ),
+    ],
+)
+def test_what_a_document_writes_down_is_named(text: str, cause: str, helps: str) -> None:
+    """CPython, multiprocessing/spawn.py; torch, _inductor; vLLM 0.19.0, engine/arg_utils.py parse_type."""
+    found = find_failure(read_lines(f"```\n{text}\n```\n"))
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == cause
+    form = found.cause.form_of(found.message)
+    assert helps in (found.cause.remedy if form is None else form.remedy)
