@@ -13,8 +13,8 @@ from service.startup_log.long_logs import AROUND, MARKERS, CondensedLog, LogCond
 
 MAX_CHARACTERS: Final = 1 << 20
 """Characters that are read as they are. A longer log is condensed: `service.startup_log.long_logs`."""
-MAX_LINES: Final = 21_000
-"""Lines that are read: of ``MAX_CHARACTERS`` they have 49 characters each, and lines of a log have more."""
+MAX_LINES: Final = 14_000
+"""Lines that are read: of ``MAX_CHARACTERS`` they have 75 characters each, and lines of a log have more."""
 MAX_LINE: Final = 16_384
 """Characters of one line. The engine's longest line, its configuration, has about 6,000."""
 
