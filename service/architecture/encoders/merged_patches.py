@@ -19,6 +19,8 @@ from service.architecture.encoders.tower import (
     feed_forward_projections,
 )
 
+QWEN2_VISION: Final[Mapping[str, Any]] = {"depth": 32, "embed_dim": 1280, "hidden_size": 3584}
+"""transformers 4.57 and 5.19, Qwen2VLVisionConfig."""
 QWEN2_RATIO: Final = 4.0
 """transformers, Qwen2VLVisionConfig.mlp_ratio."""
 
@@ -32,9 +34,10 @@ def _merger(name: str, first: str, second: str, merged: int, outputs: int) -> tu
 
 def qwen2_vl(config: Config) -> tuple[Tower, ...]:
     """Read the tower of Qwen2-VL (vLLM 0.24.0, Qwen2VisionTransformer)."""
-    vision = config.section("vision_config")
-    if vision is None:
+    specified = config.section("vision_config")
+    if specified is None:
         return ()
+    vision = Config({**QWEN2_VISION, **specified.fields}, specified.pointer)
     width = vision.integer("embed_dim")
     merged = width * vision.count("spatial_merge_size", default=2) ** 2
     inner = max(1, int(width * vision.number("mlp_ratio", QWEN2_RATIO)))

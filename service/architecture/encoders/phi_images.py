@@ -1,5 +1,6 @@
-"""The encoders of Phi with images: CLIP and SigLIP, whose projectors every rank has."""
+"""The encoders of Phi: CLIP and SigLIP, whose projectors every rank has, and a conformer of sound."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from service.architecture.config import Config
@@ -11,7 +12,7 @@ from service.architecture.encoders.siglip import (
     siglip_tower,
     vision_part,
 )
-from service.architecture.encoders.tower import Projection, Split, Tower
+from service.architecture.encoders.tower import Projection, Split, Tower, vocabulary_table
 
 CLIP_LARGE: Final[dict[str, Any]] = {
     "model_type": "clip_vision_model",
@@ -22,8 +23,26 @@ CLIP_LARGE: Final[dict[str, Any]] = {
     "image_size": 336,
 }
 """vLLM 0.33.0, phi3v.py CLIP_VIT_LARGE_PATCH14_336_CONFIG: whatever the config says."""
-VOCABULARY_UNIT: Final = 64
-"""vLLM 0.33.0, vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE."""
+NAVIT: Final[dict[str, Any]] = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_hidden_layers": 27,
+    "patch_size": 14,
+    "image_size": 448,
+}
+"""vLLM 0.20.2 and 0.33.0, phi4mm.py get_navit_vision_model, whatever the config says."""
+CASCADES: Final[dict[str, Any]] = {
+    "attention_dim": 1024,
+    "attention_heads": 16,
+    "linear_units": 1536,
+    "num_blocks": 24,
+    "kernel_size": 3,
+    "input_size": 80,
+    "time_reduction": 8,
+}
+"""The encoder of sound in the config of Phi-4-multimodal-instruct."""
+DISTANCES: Final = 500
+"""Positions before and behind that have a bias: t5_bias_max_distance of the same config."""
 SEPARATED: Final = 4
 """Patches that are merged into one (Phi-3 Vision's HD transform)."""
 
@@ -42,8 +61,7 @@ def phi3_v(config: Config) -> tuple[Tower, ...]:
     projector = linear_elements(merged, hidden) + linear_elements(hidden, hidden)
     extra = 2 * merged + projector + (1 + 1 + NORM - 1) * width
     # The class has a table of tokens beside that of its decoder.
-    rows = -(-config.integer("vocab_size") // VOCABULARY_UNIT) * VOCABULARY_UNIT
-    table = Projection("embed_tokens", hidden, (rows,), Split.COLUMN, quantizable=False)
+    table = vocabulary_table("embed_tokens", config.integer("vocab_size"), hidden)
     name = "vision_embed_tokens.img_processor.vision_model"
     return (siglip_tower(name, vision, (table,), depth=depth, extra=extra),)
 
@@ -59,3 +77,56 @@ def phi4_siglip(config: Config) -> tuple[Tower, ...]:
     )
     depth = max(0, vision.layers("num_hidden_layers") - 1)
     return (siglip_tower("vision_tower.vision_model", vision, frame, depth=depth),)
+
+
+def phi4_multimodal(config: Config) -> tuple[Tower, ...]:
+    """Read both encoders of Phi-4 Multimodal, which nothing quantizes.
+
+    Source: vLLM 0.20.2 and 0.33.0, phi4mm.py Phi4MMImageEncoder, phi4mm_audio.py AudioEmbedding.
+    """
+    hidden = config.integer("hidden_size")
+    vision = Config(NAVIT, config.at("img_processor"))
+    width, layers = vision.integer("hidden_size"), vision.layers("num_hidden_layers")
+    # Two separators, and a projection of two layers; the last layer of the encoder is not read.
+    extra = 2 * width + linear_elements(width, hidden) + linear_elements(hidden, hidden)
+    images = siglip_tower("vision_encoder.img_processor", vision, depth=layers - 1, extra=extra)
+    specified = part(part(config, "audio_processor"), "config", CASCADES)
+    return (replace(images, quantizable=False), _cascades(specified, hidden))
+
+
+def _cascades(audio: Config, hidden: int) -> Tower:
+    """Return the conformer of sound, which every rank has, with a projector for each use."""
+    width, inner = audio.integer("attention_dim"), audio.integer("linear_units")
+    settings = part(audio, "nemo_conv_settings")
+    channels = settings.integer("conv_channels", default=width)
+    network = NORM * width + linear_elements(width, 2 * inner) + linear_elements(inner, width)
+    # A gated convolution of one frame with two biases, one in depth, and two of one frame.
+    convolution = (
+        (NORM + 2) * width
+        + linear_elements(width, 2 * width)
+        + (audio.count("kernel_size") + 1) * width
+        + 2 * linear_elements(width, width)
+    )
+    reduction = audio.count("time_reduction")
+    steps = max(1, reduction.bit_length() - 1)
+    inputs = audio.count("input_size")
+    kernel = 3 * 3 + 1
+    subsampling = kernel * channels + (steps - 1) * (kernel * channels + linear_elements(channels, channels))
+    bands = max(1, inputs // reduction)
+    biases = 2 * DISTANCES * audio.count("attention_heads")
+    projector = linear_elements(width, hidden) + linear_elements(hidden, hidden)
+    return Tower(
+        name="embed_tokens_extend.encoder",
+        depth=audio.layers("num_blocks"),
+        layers="encoders",
+        block=(),
+        block_elements=2 * network + 4 * linear_elements(width, width) + convolution + 2 * NORM * width,
+        frame=(),
+        frame_elements=subsampling
+        + linear_elements(channels * bands, width)
+        + biases
+        + 2 * inputs
+        + 2 * projector,
+        quantizable=False,
+        sound=True,
+    )

@@ -39,11 +39,11 @@ def vision_part(config: Config, defaults: Mapping[str, Any]) -> Config:
     return part(config, "vision_config", defaults)
 
 
-def text_width(config: Config) -> int:
+def text_width(config: Config, *, default: int = DEFAULT_HIDDEN) -> int:
     """Return the decoder's width, which some configs state outside any section."""
     sections = (config.section(name) for name in TEXT_SECTIONS)
     text = next((section for section in sections if section is not None), config)
-    return text.integer("hidden_size", default=DEFAULT_HIDDEN)
+    return text.integer("hidden_size", default=default)
 
 
 def siglip_tower(

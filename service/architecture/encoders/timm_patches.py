@@ -3,8 +3,8 @@
 from typing import Final
 
 from service.architecture.config import MAX_LAYERS, Config
-from service.architecture.encoders.siglip import NORM, linear_elements, part
-from service.architecture.encoders.tower import Projection, Split, Tower
+from service.architecture.encoders.siglip import NORM, linear_elements, part, text_width
+from service.architecture.encoders.tower import Projection, Split, Tower, vocabulary_table
 
 SO400M: Final = 1152
 SO400M_INNER: Final = 4304
@@ -12,6 +12,12 @@ SO400M_DEPTH: Final = 27
 SO400M_POSITIONS: Final = 729
 SO400M_PATCH: Final = 3 * 14 * 14
 """timm 1.0, vit_so400m_patch14_siglip_384: width, inner width, layers, patches and values of a patch."""
+
+MOBILENET: Final = "mobilenetv5_300m_enc"
+MOBILENET_ELEMENTS: Final = 294_126_912
+"""Elements of that encoder as timm 1.0.31 builds it, which vLLM 0.33.0 was asked with."""
+GEMMA3N_HIDDEN: Final = 2048
+"""transformers 5.19, Gemma3nTextConfig."""
 
 
 def deepseek_vl2(config: Config) -> tuple[Tower, ...]:
@@ -57,3 +63,57 @@ def _projector(projector: Config, outputs: int) -> int:
     wide = outputs * projector.count("mlp_ratio", default=1)
     between = max(0, depth - 2) * linear_elements(wide, wide)
     return linear_elements(merged, wide) + between + linear_elements(wide, outputs)
+
+
+def gemma3n(config: Config) -> tuple[Tower, ...] | None:
+    """Read both encoders of Gemma 3n, which nothing quantizes; ``None`` for another encoder of images.
+
+    Source: vLLM 0.33.0, gemma3n_mm.py Gemma3nMultimodalEmbedder; transformers 5.19, Gemma3nAudioEncoder.
+    """
+    vision, audio = part(config, "vision_config"), part(config, "audio_config")
+    if vision.text("architecture", default=MOBILENET) != MOBILENET:
+        return None
+    outputs = text_width(config, default=GEMMA3N_HIDDEN)
+    width = vision.integer("hidden_size", default=2048)
+    images = Tower(
+        name="vision_tower",
+        depth=0,
+        layers="",
+        block=(),
+        block_elements=0,
+        frame=_gemma3n_embedder("embed_vision", vision, width, outputs),
+        frame_elements=MOBILENET_ELEMENTS + 2 * width,
+        quantizable=False,
+    )
+    return images, _gemma3n_audio(audio, outputs)
+
+
+def _gemma3n_embedder(name: str, media: Config, width: int, outputs: int) -> tuple[Projection, ...]:
+    """Return the table of marks of a medium, and the projection to the decoder's width."""
+    return (
+        vocabulary_table(f"{name}.embedding", media.integer("vocab_size", default=128), width),
+        Projection(f"{name}.embedding_projection", width, (outputs,), Split.ROW),
+    )
+
+
+def _gemma3n_audio(audio: Config, outputs: int) -> Tower:
+    width = audio.integer("hidden_size", default=1536)
+    kernel = audio.count("conf_conv_kernel_size", default=5)
+    size = width // audio.count("conf_num_attention_heads", default=8)
+    first, last = (*audio.counts("sscp_conv_channel_size"), 128, 32)[:2]
+    bands = -(-audio.count("input_feat_size", default=128) // 4)
+    # Two convolutions of three bands and frames, each with a norm.
+    subsampling = (9 + 1) * first + (9 * first + 1) * last + last * bands * width
+    # Networks of four widths before and after; five matrices of attention and three of a convolution.
+    block = (16 + 5 + 3) * width * width + (9 + kernel) * width + size
+    return Tower(
+        name="audio_tower",
+        depth=audio.integer("conf_num_hidden_layers", default=12, maximum=MAX_LAYERS),
+        layers="conformer",
+        block=(),
+        block_elements=block,
+        frame=_gemma3n_embedder("embed_audio", audio, width, outputs),
+        frame_elements=subsampling + 2 * width,
+        quantizable=False,
+        sound=True,
+    )

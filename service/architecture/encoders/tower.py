@@ -111,3 +111,13 @@ def siglip_block(width: int, inner: int) -> tuple[Projection, ...]:
         replace(each, quantizable=quantizable) if each.name.startswith("mlp.") else each
         for each in biased_block(width, inner)
     )
+
+
+VOCABULARY_UNIT: Final = 64
+"""vLLM 0.33.0, vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE."""
+
+
+def vocabulary_table(name: str, words: int, width: int) -> Projection:
+    """Return a table of words that is split over the ranks, padded and never quantized."""
+    rows = -(-words // VOCABULARY_UNIT) * VOCABULARY_UNIT
+    return Projection(name, width, (rows,), Split.COLUMN, quantizable=False)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
-from service.architecture.encoders import pooled_patches
+from service.architecture.encoders import pooled_patches, timm_patches
 from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
 from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
@@ -293,7 +293,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "Gemma3nForCausalLM": Family(_gemma3n, tied=True, supports_pipeline=False, tied_by_default=True),
     "Gemma3nForConditionalGeneration": Family(
-        _gemma3n, tied=True, supports_pipeline=False, multimodal=True, tied_by_default=True
+        _gemma3n,
+        tied=True,
+        supports_pipeline=False,
+        multimodal=True,
+        tied_by_default=True,
+        towers=timm_patches.gemma3n,
     ),
     "Gemma4ForCausalLM": Family(_gemma4, tied_by_default=True, frame=ALL_EVERYWHERE),
     "Gemma4ForConditionalGeneration": Family(

@@ -198,7 +198,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
         tied_by_default=True,
         ends=_learned_positions,
         frame=ALL_EVERYWHERE,
-        weights_checked=False,
     ),
     "GPTJForCausalLM": Family(
         replace(BIASED, qkv_bias=False, output_bias=False, norms=LAYER_NORM),

@@ -305,7 +305,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "Phi3VForCausalLM": Wrapper("Phi3ForCausalLM", towers=phi_images.phi3_v),
     "Phi4ForCausalLMV": Wrapper("Phi3ForCausalLM", towers=phi_images.phi4_siglip),
-    "Phi4MMForCausalLM": Wrapper("Phi3ForCausalLM", supports_pipeline=False),
+    "Phi4MMForCausalLM": Wrapper(
+        "Phi3ForCausalLM", supports_pipeline=False, towers=phi_images.phi4_multimodal
+    ),
     "Phi4MultimodalForCausalLM": Wrapper("Phi3ForCausalLM"),
     "PixtralForConditionalGeneration": Wrapper(model_type="mistral", towers=adapted_patches.pixtral_params),
     "QianfanOCRForConditionalGeneration": _INTERN_VL_CHAT,

@@ -44,6 +44,10 @@ class Built:
     """Ranks share the projection of n-gram embeddings."""
     least_sinks: int = LEAST_SINKS
     """Sinks of attention heads that a rank has at least (DeepSeek V4.1)."""
+    whole_layers: bool = False
+    """Each rank has the layers in full."""
+    split_single_key_heads: bool = False
+    """Ranks share the attention of such layers where it has one key head."""
 
     @classmethod
     def of(
@@ -70,4 +74,6 @@ class Built:
             whole_state_gates=method in layout.whole_state_gates and class_name != INTERLEAVED_GATES,
             split_ngram_projections=layout.split_ngram_projections,
             least_sinks=FLASHINFER_SINKS if capability[0] == CONSUMER_BLACKWELL else LEAST_SINKS,
+            whole_layers=class_name in layout.whole_layers,
+            split_single_key_heads=layout.split_single_key_heads,
         )

@@ -62,9 +62,12 @@ def _ngrams(lookup: NgramLookup, hidden: int, name: str, shards: Shards) -> Modu
 def _block(layer: DecoderLayer, hidden: int, name: str, shards: Shards, built: Built) -> Modules:
     yield PlainModule(layer.norms * hidden)
     mixer_name = f"{name}.{layer.mixer_name or _module_name(layer.mixer)}"
-    yield from _mixer(layer.mixer, hidden, mixer_name, shards, built)
+    own = Shards() if built.whole_layers else shards
+    one_key = isinstance(layer.mixer, Attention) and layer.mixer.num_kv_heads == 1
+    attending = shards if built.split_single_key_heads and one_key else own
+    yield from _mixer(layer.mixer, hidden, mixer_name, attending, built)
     yield from feed_forward_modules(
-        layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", shards, built
+        layer.feed_forward, hidden, f"{name}.{layer.feed_forward_name}", own, built
     )
 
 

@@ -48,6 +48,10 @@ class DecoderLayout:
     """Classes that build the output embedding without the checkpoint's quantization."""
     unmapped_classes: frozenset[str]
     """Classes whose fused projections are not matched by the names of their parts."""
+    whole_layers: frozenset[str]
+    """Classes whose layers every rank has in full."""
+    split_single_key_heads: bool
+    """Ranks share the attention of such layers where it has one key head."""
 
     def float32_routers(self, capability: tuple[int, int]) -> bool:
         """Whether the matrix of a router that computes in 32 bits is stored in 32 bits on a GPU."""
