@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
+from service.explanation.log_facts import gpus_of
+from service.gpus.capability import ComputeCapability
+from service.gpus.catalog import gpu_catalog
 from service.startup_log.log import StartupLog
 
 _NVIDIA: Final = re.compile(
@@ -48,6 +51,8 @@ class StartFacts:
     """Names of actions that did not help."""
     holds: Mapping[str, bool]
     """Which facts hold; one that the text does not decide is absent."""
+    capability: ComputeCapability | None = None
+    """Of the GPU; ``None`` where the text does not say which it is."""
 
 
 def facts_of(log: StartupLog) -> StartFacts:
@@ -60,6 +65,7 @@ def facts_of(log: StartupLog) -> StartFacts:
         given=frozenset(log.around.given),
         tried=log.around.tried,
         holds={**_platforms(log), **_hosts(log), **_gpus(log), **_memory(log)},
+        capability=_capability(log),
     )
 
 
@@ -68,6 +74,16 @@ def _version(release: str | None) -> Version | None:
         return None if release is None else Version(release.split("+")[0])
     except InvalidVersion:
         return None
+
+
+def _capability(log: StartupLog) -> ComputeCapability | None:
+    """Return what the text says of the GPU's capability, or what all types have that the GPU can be."""
+    types = gpu_catalog().types
+    said = log.around.capability
+    if said is not None:
+        return next((gpu.compute_capability for gpu in types if str(gpu.compute_capability) == said), None)
+    found = {gpu.compute_capability for gpu in gpus_of(log, types)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _platforms(log: StartupLog) -> Mapping[str, bool]:

@@ -74,3 +74,20 @@ def test_a_value_that_the_start_had_is_not_advised() -> None:
     log = read_log(f"vllm serve a/b --moe-backend marlin{FAILED}")
     assert fitting_remedy("Pass --moe-backend marlin, or use b.", log).startswith("Use b.")
     assert fitting_remedy("Pass --moe-backend triton, or use b.", log).startswith("Pass --moe-backend triton")
+
+
+LISTED = "Pass --attention-backend FLASH_ATTN, or TRITON_ATTN on another GPU."
+
+
+@pytest.mark.parametrize(
+    ("gpu", "left"),
+    [
+        # vLLM 0.33.0, flash_attn.py, supports_compute_capability: 8.0 at least; a Tesla T4 has 7.5
+        ("GPU 0: Tesla T4", "Pass --attention-backend TRITON_ATTN on another GPU."),
+        ("GPU 0: NVIDIA A100-SXM4-40GB", LISTED),
+        ("a GPU of another maker", LISTED),
+        ("RuntimeError: a GPU with compute capability 0.5", LISTED),
+    ],
+)
+def test_a_backend_that_the_gpu_cannot_run_is_not_advised(gpu: str, left: str) -> None:
+    assert fitting_remedy(LISTED, read_log(f"{gpu}\n{FAILED}")) == left
