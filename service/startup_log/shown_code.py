@@ -35,7 +35,8 @@ _STARTS_OF_STATEMENTS: Final = (
 _STATEMENT: Final = re.compile(
     r"raise [\w.]{2,120}(?:\(|$)|except(?: [\w.]{2,120}| \([\w., ]{2,200}\))?(?: as \w{1,60})?:|"
     r"(?:print|pytest\.raises|AT_ERROR|TORCH_CHECK\w{0,20}|warnings\.warn\w{0,20})\(|with pytest\.raises\(|"
-    r"throw (?:std::|new )?\w|(?:self\.)?(?:_?logger|log|logging)\.\w{3,20}\(|self\.[\w.]{1,120} ?[(=]|"
+    r"throw (?:std::|new )?\w[\w:]{0,80}(?:\(|;|$)|(?:self\.)?(?:_?logger|log|logging)\.\w{3,20}\(|"
+    r"self\.[\w.]{1,120} ?[(=]|"
     r"assert .{1,300}(?:==|!=| is | in |isinstance|, ?f?[\"'])|return (?:f?[\"'({\[]|\w{1,80}(?:\(|\.|$))|"
     r"std::\w{2,40}|else:$",
     re.ASCII,

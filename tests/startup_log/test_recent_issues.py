@@ -38,6 +38,13 @@ def ending(text: str) -> Diagnosis:
             "[Bug]: Validation Error: block_size (2096) > max_num_batched_tokens (2048) with prefix caching",
             "batch_smaller_than_length",
         ),
+        # vllm-project/vllm#44181, #31154 and #43315
+        ("[Bug]: Severe GPU Memory Leak and OOM with Native KV Offloading", "memory_grows"),
+        (
+            "[Bug]: Ngram draft tokens diverge across TP ranks when using external_launcher",
+            "speculation_failed",
+        ),
+        ("[Bug]: MTP speculative decoding hangs on PCIe TP=8 without NVLink", "speculation_failed"),
         # vllm-project/vllm#32919
         ("[Bug]: Memory fault access when serving a model with mori-ep", "rocm_fault"),
     ],
@@ -140,3 +147,10 @@ def test_one_rank_is_not_told_to_mend_the_exchange_of_ranks() -> None:
     title = "[Bug]: vLLM gets stuck when a video is requested\n\n"
     assert "NCCL_P2P_DISABLE" not in ending(title + command.format("")).remedy
     assert "NCCL_P2P_DISABLE" in ending(title + command.format(" -tp 2")).remedy
+
+
+def test_an_exception_behind_a_verb_is_shown() -> None:
+    """vllm-project/vllm#27729: a sentence that begins like a statement is none."""
+    said = "throw exception: `AttributeError: 'int' object has no attribute 'isdigit'`"
+    text = f"[Bug]: The T4 throws an error\n\n{said}\n"
+    assert ending(text).type == "AttributeError"

@@ -9,7 +9,7 @@ _PARTS: Final = re.compile(r"(?<=[;.]) (?=[A-Za-z-])")
 _JOINS: Final = re.compile(r"^(?:(?:or|and|else|but)|[Uu]ntil then) ")
 _SENTENCE: Final = re.compile(r"[A-Z][a-z]*\b(?![_-])")
 """How a part begins that is a sentence of its own."""
-_OR: Final = re.compile(r",? or |, (?=[a-z-])")
+_OR: Final = re.compile(r",? or |, (?=[a-z-]|[A-Z][A-Z0-9_]{3,60}=)")
 _CONDITION: Final = re.compile(
     r"(?:If|Where|When|While|For|On|In|With|Until|After|Before|Once|Else if|else if|if|where|when|for|on) "
 )

@@ -20,6 +20,7 @@ _PLACES: Final[Mapping[str, str]] = {words: fact for fact, each in _TABLES["plac
 _AT_PLACE: Final = re.compile(
     r"(?:^|(?<=[:,;] )|(?<=\())(?:[Oo]n|[Ii]n|[Ff]or) "
     rf"({'|'.join(map(re.escape, sorted(_PLACES, key=len, reverse=True)))})\b[^,;.()]{{0,240}}"
+    r"(?:\s?\([^()]{0,240}\))?"
 )
 """A phrase that says what holds at one place alone."""
 _VERSION: Final = r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)"

@@ -22,6 +22,7 @@ def of_release(release: str) -> str:
         (ON_ROCM, "Run nvidia-smi. Use a smaller model.", "Use a smaller model."),
         (ON_CUDA, "Run nvidia-smi. Use a smaller model.", "Run nvidia-smi. Use a smaller model."),
         (ON_CUDA, "On AMD use the ROCm build; on NVIDIA the wheel.", "On NVIDIA the wheel."),
+        (ON_ROCM, "Use: on NVIDIA a (b, c), on AMD d; do e.", "Use: on AMD d; do e."),
         (ON_ROCM, "On AMD use the ROCm build; on NVIDIA the wheel.", "On AMD use the ROCm build."),
         (AT_HOME, "Give more memory (docker --shm-size), or do b.", "Give more memory, or do b."),
         (IN_IMAGE, "Give more memory (docker --shm-size).", "Give more memory (docker --shm-size)."),
