@@ -44,6 +44,8 @@ HELPED: Final = re.compile(
     r"workaround|helps|helped|worked|(?:does|did)(?:n't| not) (?:happen|occur|crash|fail))\b"
 )
 ENDS: Final = re.compile(r"(?<=[.!?]) |(?<=[\u3002\uff01])")
+MOST_SAID: Final = 1500
+"""Lines at either end of a text in which a person's sentences are looked for."""
 MOST_OF_SENTENCE: Final = 400
 """Characters in which words are looked for."""
 
@@ -62,7 +64,7 @@ def host_facts(lines: Sequence[LogLine]) -> frozenset[str]:
 def tried_actions(lines: Sequence[LogLine]) -> frozenset[str]:
     """Return the names of the actions that a person tried in vain."""
     found: set[str] = set()
-    for line in lines:
+    for line in lines if len(lines) <= 2 * MOST_SAID else (*lines[:MOST_SAID], *lines[-MOST_SAID:]):
         if line.origin is not None or line.level or not line.text:
             continue
         text = line.text.lower()
