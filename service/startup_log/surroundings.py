@@ -125,6 +125,10 @@ _OTHER_FILES: Final = {
     "hpu_worker.py": "hpu",
     "hpu_model_runner.py": "hpu",
 }
+TITLED: Final = 3
+"""Lines at the beginning of a text in which its title stands."""
+_TAGGED: Final = re.compile(r"\[(ROCm|XPU|CPU|TPU|NPU)(?: Backend)?\]", re.IGNORECASE)
+"""A platform in the brackets of an issue's title."""
 _CALL_OF_OTHER: Final = re.compile(
     r'File "[^"]{0,400}/vllm/[^"]{0,200}/((?:cpu|xpu|tpu|neuron|hpu)_(?:worker|model_runner|attn)\.py)"'
 )
@@ -141,6 +145,8 @@ _OTHER_WORDS: Final = (
     ("HIP error: ", "rocm"),
     ("AMD Instinct MI", "rocm"),
     ("UR_RESULT_ERROR_", "xpu"),
+    ("rocm-smi", "rocm"),
+    ("VLLM_ROCM_", "rocm"),
     ("vllm_ascend", "npu"),
     ("torch_npu", "npu"),
     ("vllm_neuron", "neuron"),
@@ -285,6 +291,9 @@ def _capabilities(lines: Sequence[LogLine]) -> Iterator[str]:
 
 
 def _platform(lines: Sequence[LogLine]) -> str | None:
+    for line in lines[:TITLED]:
+        if line.text[:1] == "[" and (tag := _TAGGED.search(line.text[:80])) is not None:
+            return tag[1].lower()
     for line in lines:
         match = _PLATFORM.search(line.text) if "platform " in line.text else None
         if match is not None:

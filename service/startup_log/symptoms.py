@@ -34,6 +34,11 @@ _WISHES: Final = re.compile(
     r" (?:should|expected|would be|ideally|hope|searched for relevant|please make sure) "
 )
 """What shows that a sentence says how it should be."""
+_SUPPOSES: Final = re.compile(
+    r" (?:may|might|could|will|would) (?:also |then |still )?"
+    r"(?:result|lead|cause|occur|happen|fail|run out|hang|crash|oom|slow) "
+)
+"""What shows that a sentence warns of what has not happened."""
 _ATTEMPTS: Final = re.compile(
     r" (?:(?:i|we|i've|we've|have|also|then|already|tried|to) ){0,4}"
     r"(?:tried|trying|attempted|set|setting|increased|lowered|reduced|used|using|disabled|disabling|"
@@ -214,7 +219,8 @@ def _is_of_failure(sentence: Sentence) -> bool:
         return True
     if _ASKS.search(sentence.words) and sentence.text.rstrip().endswith(("?", "\uff1f")):
         return False
-    return not (_WISHES.search(sentence.words) or _ATTEMPTS.match(sentence.words))
+    supposed = _SUPPOSES.search(sentence.words) or _WISHES.search(sentence.words)
+    return not (supposed or _ATTEMPTS.match(sentence.words))
 
 
 def _spelled(word: str) -> str:

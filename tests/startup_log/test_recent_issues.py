@@ -154,3 +154,32 @@ def test_an_exception_behind_a_verb_is_shown() -> None:
     said = "throw exception: `AttributeError: 'int' object has no attribute 'isdigit'`"
     text = f"[Bug]: The T4 throws an error\n\n{said}\n"
     assert ending(text).type == "AttributeError"
+
+
+def test_a_platform_in_the_brackets_of_a_title_counts() -> None:
+    """vllm-project/vllm#43750."""
+    raised = "AttributeError: '_OpNamespace' '_C' object has no attribute 'gptq_marlin_repack'"
+    found = ending(f"[Bug]: [XPU] a selector ignores the platform\n\n{raised}\n")
+    assert "the XPU build" in found.remedy
+    assert "ROCm" not in found.remedy
+
+
+def test_speculation_that_the_text_denies_is_not_advised_against() -> None:
+    """vllm-project/vllm#44200."""
+    raised = "RuntimeError: Expected all tensors to be on the same device, but got index is on cpu"
+    text = f"[Bug]: pruning crashes with speculative decoding\n\n{raised}\n"
+    assert "which the text says is on" in ending(text).remedy
+    text += "This is independent of speculative decoding.\n"
+    assert "which the text says is on" not in ending(text).remedy
+
+
+def test_a_warning_of_a_document_is_no_failure() -> None:
+    """Forms of sentences in wentbackward/spark-vllm-docker, README.md."""
+    for said in (
+        "Do not use this loader for large models, as it may result in out of memory situation.",
+        "Do not do it every time you rebuild, because it will slow down compilation times.",
+    ):
+        found = diagnose(
+            read_log(f"### Run\n\nTo launch the model on a cluster run the script.\n\n{said}\n"), None
+        )
+        assert found is None
