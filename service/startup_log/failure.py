@@ -11,7 +11,7 @@ from service.startup_log.drivers import needed_for, read_driver
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.failed_builds import with_first_error
 from service.startup_log.forms import with_form
-from service.startup_log.harmless_errors import harmless
+from service.startup_log.harmless_errors import harmless, of_other_platforms
 from service.startup_log.inspections import with_inspected
 from service.startup_log.known_words import (
     KnownWords,
@@ -123,7 +123,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         | _quoting_titles(raised, lines)
         | of_no_program(lines, raised.keys())
     )
-    other |= harmless(raised, lines) | _repeated_above(raised, other, lines)
+    other |= of_other_platforms(lines) | harmless(raised, lines) | _repeated_above(raised, other, lines)
     other |= without_devices(lines) if raised.keys() - other else set()
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
     known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]

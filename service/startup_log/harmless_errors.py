@@ -22,6 +22,18 @@ later it was not the reason."""
 _DEAD: Final = ("EngineDeadError", "Fatal Python error: Aborted", "RuntimeError: cancelled")
 
 
+_NOT_THERE: Final = ("happens when checking CUDA platform", " platform is not available because")
+_THERE: Final = (
+    *(
+        words.format(name)
+        for words in ("Confirmed {} platform", "etected platform {}")
+        for name in ("ROCm", "rocm", "XPU", "xpu", "CPU", "cpu", "TPU", "tpu", "HPU", "hpu")
+    ),
+    "rocm/vllm",
+)
+"""vLLM 0.8.0 to 0.33.0, platforms/__init__.py: what it logs of platforms; AMD's image."""
+
+
 def harmless(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of exceptions that say of themselves that they end nothing."""
     raised = list(raised)
@@ -39,3 +51,10 @@ def _died(line: LogLine) -> bool:
 def is_harmless(line: LogLine) -> bool:
     """Whether an error says of itself that it ends nothing."""
     return any(map(line.text.__contains__, _HARMLESS))
+
+
+def of_other_platforms(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of lines which say that a platform is not there, beside one that is."""
+    said = [at for at, line in enumerate(lines) if any(map(line.text.__contains__, _NOT_THERE))]
+    found = said and any(any(map(line.text.__contains__, _THERE)) for line in lines)
+    return set(said) if found else set()

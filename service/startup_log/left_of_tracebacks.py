@@ -6,6 +6,7 @@ from typing import Final
 
 from service.startup_log.cut_tracebacks import last_frame, where_cut
 from service.startup_log.exceptions import QUIET, class_in_task, message_above, raised_by_source
+from service.startup_log.harmless_errors import of_other_platforms
 from service.startup_log.known_words import KnownWords, known_words
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_wrapper, of_exception, of_known, of_line
@@ -56,8 +57,14 @@ def by_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
 
 def decided_by_message(lines: Sequence[LogLine]) -> Failure | None:
     """Return the failure that a message of a level which reports none decides; ``None`` without any."""
-    found = _deciding(list(known_words(lines, quiet=True)), lines)
+    found = _deciding(_quiet_words(lines), lines)
     return None if found is None else of_known(found, [found], {}, lines)
+
+
+def _quiet_words(lines: Sequence[LogLine]) -> list[KnownWords]:
+    """Return the known words of all levels, but for those of a platform beside the one that is there."""
+    other = of_other_platforms(lines)
+    return [each for each in known_words(lines, quiet=True) if each.at not in other]
 
 
 def with_calls(named: Failure, left: Failure) -> Failure:
@@ -82,7 +89,7 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     wrapper = min(
         wrappers, key=lambda line: (line.text.startswith("raise "), line.number <= after), default=None
     )
-    warned = _warning(list(known_words(lines, quiet=True)), lines)
+    warned = _warning(_quiet_words(lines), lines)
     if warned is not None and (complains or at is not None or wrapper is not None):
         return of_known(warned, [warned], {}, lines)
     if at is None:

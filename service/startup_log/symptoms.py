@@ -35,10 +35,10 @@ _WISHES: Final = re.compile(
 )
 """What shows that a sentence says how it should be."""
 _SUPPOSES: Final = re.compile(
-    r" (?:may|might|could|will|would) (?:also |then |still )?"
-    r"(?:result|lead|cause|occur|happen|fail|run out|hang|crash|oom|slow) "
+    r" (?:may|might|could|would) (?:also |then |still )?"
+    r"(?:result|lead|cause|occur|happen|fail|run out|hang|crash|oom|slow) |^ (?:do not|don't|never|avoid) "
 )
-"""What shows that a sentence warns of what has not happened."""
+"""What shows that a sentence warns of what has not happened, or advises against it."""
 _ATTEMPTS: Final = re.compile(
     r" (?:(?:i|we|i've|we've|have|also|then|already|tried|to) ){0,4}"
     r"(?:tried|trying|attempted|set|setting|increased|lowered|reduced|used|using|disabled|disabling|"

@@ -183,3 +183,21 @@ def test_a_warning_of_a_document_is_no_failure() -> None:
             read_log(f"### Run\n\nTo launch the model on a cluster run the script.\n\n{said}\n"), None
         )
         assert found is None
+
+
+CHECKED = """\
+[Bug]: gpt-oss crash
+
+DEBUG 11-11 07:12:45 [platforms/__init__.py:55] TPU platform is not available because: no libtpu
+DEBUG 11-11 07:12:45 [platforms/__init__.py:88] Exception happens when checking CUDA platform: NVML Shared \
+Library Not Found
+DEBUG 11-11 07:12:45 [platforms/__init__.py:105] CUDA platform is not available because: NVML Shared Library \
+Not Found
+"""
+CONFIRMED = "DEBUG 11-11 07:12:45 [platforms/__init__.py:120] Confirmed ROCm platform is available.\n"
+
+
+def test_a_platform_that_is_not_there_is_no_failure_beside_one_that_is() -> None:
+    """The form of vllm-project/vllm#28451."""
+    assert ending(CHECKED).cause == "driver_library_not_found"
+    assert ending(CHECKED + CONFIRMED).cause != "driver_library_not_found"
