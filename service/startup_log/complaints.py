@@ -22,6 +22,12 @@ _COMPLAINS: Final = re.compile(
     re.IGNORECASE,
 )
 """What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
+_TROUBLE: Final = re.compile(
+    r"(?i)\b(?:bug|issues?|problems?|errors?|exception|troubleshoot\w{0,3}|known limitations?|symptoms?|faq|"
+    r"incident|regression|post-?mortem|debug\w{0,5}|why .{1,60} fail\w{0,3})\b|\u95ee\u9898|\u6545\u969c|"
+    r"\u6392\u67e5|\u6392\u9519|\u30c8\u30e9\u30d6\u30eb|\ubb38\uc81c"
+)
+"""What shows that a heading is about failures."""
 _DENIES: Final = re.compile(
     r"\b(?:no|never|not|without)(?: an?| any)? "
     r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
@@ -70,6 +76,11 @@ def is_complaint(line: LogLine, cause: FailureCause) -> bool:
     if line.level or _DENIES.search(line.text):
         return False
     return _COMPLAINS.search(line.text) is not None and not any(map(line.text.__contains__, cause.unless))
+
+
+def is_about_failure(line: LogLine) -> bool:
+    """Whether a line, such as a heading, says that something failed, or is about what can fail."""
+    return _COMPLAINS.search(line.text) is not None or _TROUBLE.search(line.text) is not None
 
 
 def reports_failure(line: LogLine) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from service.startup_log.complaints import only_describes_change
 from service.startup_log.described_failures import of_quoting_title
+from service.startup_log.documents import is_document
 from service.startup_log.drivers import needed_for, read_driver
 from service.startup_log.exceptions import FRAME, HEADINGS, MOST_CHAINED, Raised, last_of_chain, raised_in
 from service.startup_log.failed_builds import with_first_error
@@ -85,7 +86,8 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     lines = SearchedLines(lines)
     printed = printed_lines(lines)
-    found = None if only_describes_change(lines) else of_hang(_root_of(printed), printed)
+    no_report = only_describes_change(lines) or is_document(printed)
+    found = None if no_report else of_hang(_root_of(printed), printed)
     if found is None or found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:

@@ -279,6 +279,8 @@ def clean(text: str) -> str:
         text = _CITED.sub("", text)
     if "&" in text:
         text = _ESCAPED.sub(lambda found: unescape(found[0]), text)
+    if "\\_" in text:
+        text = text.replace("\\_", "_")
     if not text.isascii():
         text = text.translate(_TYPED_QUOTES)
     if "^" in text or "ESC[" in text or "#0" in text:

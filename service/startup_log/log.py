@@ -36,6 +36,7 @@ from service.startup_log.phrases import (
     WAITS_FOR,
 )
 from service.startup_log.served import had_started
+from service.startup_log.shown_code import without_script
 from service.startup_log.snippets import snippet_arguments
 from service.startup_log.starts import CAME_UP, SERVING, LoggedStart, in_order, split_starts
 from service.startup_log.surroundings import NOTHING, Surroundings, read_surroundings
@@ -151,7 +152,7 @@ def read_log(log: str | CondensedLog) -> StartupLog:
     """Return the facts in a log about its last start. Missing facts are None or empty."""
     read = read_lines(log)
     lines, newest_first = in_order(read)
-    starts = split_starts(lines)
+    starts = split_starts(without_script(lines))
     which, failed = _explained(starts)
     start, milestone = starts[which].lines, starts[which].milestone
     failure = _silent(starts[which]) if failed is None else _as_logged(starts[failed])

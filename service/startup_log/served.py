@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from service.startup_log.exceptions import raises
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import is_of_request
 from service.startup_log.phrases import PRINTED, SERVED, SERVING_CALLS
@@ -43,7 +44,7 @@ def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
 
 def _is_at_request(line: LogLine) -> bool:
     said = line.origin is None and not line.level and any(map(line.text.__contains__, _OF_WORK))
-    return said and _AT_REQUESTS.search(line.text) is not None
+    return said and not raises(line.text) and _AT_REQUESTS.search(line.text) is not None
 
 
 def _is_printed(line: LogLine) -> bool:

@@ -181,6 +181,12 @@ def _is_in_report(at: int, lines: Sequence[LogLine]) -> bool:
     return lines[at].text.startswith("assert ") and any("AssertionError" in line.text for line in below)
 
 
+def without_script(lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    """Return the lines without the words of a script with which a text begins."""
+    script = _script(lines)
+    return blanked(lines, set(script)) if script else lines
+
+
 def _script(lines: Sequence[LogLine]) -> range:
     """Return the lines of a text that is a script, up to the first that a program printed."""
     first = next((at for at, line in enumerate(lines) if line.text), 0)

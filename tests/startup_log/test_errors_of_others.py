@@ -142,3 +142,41 @@ def test_what_a_document_writes_down_is_named(text: str, cause: str, helps: str)
     assert found.cause.name == cause
     form = found.cause.form_of(found.message)
     assert helps in (found.cause.remedy if form is None else form.remedy)
+
+
+def test_a_long_document_reports_no_failure() -> None:
+    """What a document says an engine does in some case did not happen to its reader."""
+    parts = [
+        f"## Part {part}\n"
+        + "The compose file serves one model on one port of this machine, as the file says.\n" * 16
+        for part in range(5)
+    ]
+    sentence = (
+        'That release can lose a wakeup; the engine then dies with "RPC call to sample_tokens timed out".\n'
+    )
+    text = "# A server for the model\n" + "".join(parts)
+
+    assert find_failure(read_lines(text + sentence)) is None
+    assert find_failure(read_lines(sentence)) is not None
+    assert find_failure(read_lines(text + "RuntimeError: CUDA error: out of memory\n")) is not None
+
+
+def test_the_warm_up_of_the_sampler_is_no_request() -> None:
+    """In the form of a log of vLLM 0.13 on an AMD GPU: the first error is the allocation's own."""
+    warming = "CUDA out of memory occurred when warming up sampler with 64 dummy requests."
+    text = f"""\
+ERROR 12-19 17:09:52 [a.py:826] torch.OutOfMemoryError: HIP out of memory. Tried to allocate 76 MiB.
+ERROR 12-19 17:09:52 [a.py:826] RuntimeError: {warming}
+RuntimeError: Worker failed with error '{warming}'
+"""
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "out_of_memory_warming_up"
+    assert not failure.serving
+
+
+def test_a_name_is_read_behind_the_escapes_of_markdown() -> None:
+    found = find_failure(read_lines("### 4.1 ModuleNotFoundError: No module named 'vllm.\\_C'\n"))
+    assert found is not None
+    assert found.message == "No module named 'vllm._C'"
