@@ -221,6 +221,8 @@ def third_part(board: Board) -> Table:
         "11-24": {Part.DAWN},
         "11-28": {Part.SEVENTH},
         "afternoon": {Part.EIGHTH},
+        "28th, evening": {Part.NINTH},
+        "the first eight": NEVER_FITTED - {Part.NINTH},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

@@ -39,6 +39,8 @@ SEVENTH: Final = "q"
 """The same of those that were gathered four days after these, in the same way."""
 EIGHTH: Final = "e"
 """The same of those that were gathered after these, in the same way."""
+NINTH: Final = "i"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -72,6 +74,8 @@ class Part(StrEnum):
     """Gathered after these, and scored once before anything was changed."""
     EIGHTH = "held out: sealed 2026-11-28, afternoon"
     """Gathered after these, and scored once before anything was changed."""
+    NINTH = "held out: sealed 2026-11-28, evening"
+    """Gathered after these, and scored once before anything was changed."""
 
 
 NEVER_FITTED: Final = frozenset(
@@ -84,6 +88,7 @@ NEVER_FITTED: Final = frozenset(
         Part.DAWN,
         Part.SEVENTH,
         Part.EIGHTH,
+        Part.NINTH,
     }
 )
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
@@ -102,6 +107,7 @@ WHOLE: Final = {
     DAWN: Part.DAWN,
     SEVENTH: Part.SEVENTH,
     EIGHTH: Part.EIGHTH,
+    NINTH: Part.NINTH,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

@@ -234,6 +234,8 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "decode_context_parallel_size": int,
     "block_size": int,
     "max_cudagraph_capture_size": int,
+    "max_loras": int,
+    "max_lora_rank": int,
 }
 _WORDS = (
     "dtype",
