@@ -72,6 +72,8 @@ class WeightScheme:
     """Each output has a 32-bit scale beside those of its groups."""
     float32_biases: bool = False
     """Biases of experts have 32 bits."""
+    spread_scales: bool = False
+    """Each output has a copy of the scale of its block, in the model's own type."""
     zero_points_as_scales: bool = False
     """Zero points of experts have the type of their scales, not words of 32 bits."""
     rounded_experts: bool = False

@@ -36,12 +36,14 @@ def linear_bytes(linear: Linear, scheme: WeightScheme, element_bytes: int) -> in
     return matrix + linear.bias * element_bytes
 
 
-def _scaled_linear(linear: Linear, scheme: WeightScheme, _: int) -> int:
+def _scaled_linear(linear: Linear, scheme: WeightScheme, element_bytes: int) -> int:
     """One byte an element; one scale for all activations of an int8 layer.
 
     Source: vLLM 0.24.0, Fp8LinearMethod, CompressedTensorsW8A8Fp8 and -Int8, QuarkW8A8Int8.
     """
     rows, columns = sum(linear.outputs), linear.inputs
+    if scheme.spread_scales:
+        return rows * columns + _spread(rows, columns, scheme) * element_bytes
     scales = len(linear.outputs)
     match scheme.granularity:
         case Granularity.CHANNEL:
@@ -168,9 +170,21 @@ def refines(experts: Experts, scheme: WeightScheme) -> bool:
     return gcd(high, wide, experts.intermediate_size, experts.hidden_size) >= LEAST_BLOCK
 
 
-def _scaled_expert(experts: Experts, scheme: WeightScheme, _: int) -> int:
+def _spread(rows: int, columns: int, scheme: WeightScheme) -> int:
+    """Return the scales of a matrix of which Marlin gives each row its own.
+
+    Source: vLLM 0.10.2 to 0.33.0, marlin_utils_fp8.py: scales of blocks are repeated for all of their rows.
+    """
+    _, wide = scheme.block or (128, 128)
+    return rows * ceil_div(columns, wide)
+
+
+def _scaled_expert(experts: Experts, scheme: WeightScheme, element_bytes: int) -> int:
     """Source: vLLM 0.24.0, Fp8MoEMethod.create_weights."""
     hidden, width, first = experts.hidden_size, experts.intermediate_size, experts.first_width
+    if scheme.spread_scales:
+        spread = _spread(first, hidden, scheme) + _spread(hidden, width, scheme)
+        return experts.elements + spread * element_bytes
     scales = 1 + first // width
     match scheme.granularity:
         case Granularity.CHANNEL:
