@@ -31,6 +31,7 @@ from service.memory.shared_terms import graphs_of, profiled
 from service.memory.weights.adapters import NONE, AdapterRoom, AdapterSlots
 from service.memory.weights.allocation import Loading, segment_rests
 from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes, stage_parameters
+from service.memory.weights.converted_fp8 import converted_fp8
 from service.memory.weights.draft_weights import draft_parameters
 from service.memory.weights.freed_indices import freed_indices
 from service.memory.weights.online_quantization import quantized_online
@@ -184,6 +185,8 @@ class _Start:
         if inputs.offload is None and parameters.basis is Basis.COMPUTED:
             freed = freed_indices(self.architecture, inputs.deployment, inputs.release, layers)
             resident = _with(resident, freed) if freed.bytes else resident
+            converted = self._converted(layers)
+            resident = _with(resident, converted) if converted.bytes else resident
             loading = Loading(self.constants.resident.unsplit_mib, converts=self.converts)
             rests = segment_rests(self.architecture, inputs.deployment, inputs.release, layers, loading)
             resident = _with(resident, rests) if rests.bytes else resident
@@ -193,6 +196,13 @@ class _Start:
             resident = _with(resident, adapters)
         return (
             resident if inputs.offload is None else self._without_offloaded(resident, layers, inputs.offload)
+        )
+
+    def _converted(self, layers: range) -> Estimate:
+        """Return what kernels add to weights in 8-bit floats."""
+        inputs = self.inputs
+        return converted_fp8(
+            self.architecture, inputs.deployment, inputs.release, layers, self.constants.resident
         )
 
     def _moved_experts(self, layers: range) -> Estimate:

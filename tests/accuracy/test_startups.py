@@ -41,7 +41,7 @@ def test_every_row_is_scored_or_named_with_a_reason(board: Board) -> None:
     ids = [row["id"] for row in read_rows(DATA)]
     named = {each.id for each in board.omitted} | {each.startup.id for each in board.scores}
 
-    assert len(ids) == len(set(ids)) == board.rows == 815
+    assert len(ids) == len(set(ids)) == board.rows == 864
     assert named == set(ids)
     assert all(each.reason and each.source for each in board.omitted)
 
@@ -101,6 +101,7 @@ class Bounds(NamedTuple):
         (Part.DAWN, Bounds(23, 22, 0.5, 1.0, 4)),
         (Part.SEVENTH, Bounds(12, 7, 0.5, 1.0, 4)),
         (Part.EIGHTH, Bounds(21, 23, 0.5, 2.0, 5)),
+        (Part.NINTH, Bounds(29, 38, 0.5, 1.2, 5.5)),
     ],
 )
 def test_starts_that_nothing_was_fitted_on_are_near(board: Board, gathered: Part, bounds: Bounds) -> None:
@@ -121,11 +122,10 @@ def test_intervals_hold_what_they_should_of_starts_that_nothing_was_fitted_on(bo
     unfitted = board.only(lambda startup: part(startup) in NEVER_FITTED)
 
     # Graphs are not scored where the log leaves open whether NVLink joins the ranks (A100, SXM or PCIe).
-    for term, least in ((Term.WEIGHTS, 167), (Term.AVAILABLE, 144), (Term.GRAPHS, 75)):
+    for term, least in ((Term.WEIGHTS, 196), (Term.AVAILABLE, 182), (Term.GRAPHS, 79)):
         scores = unfitted.of(term)
         assert len(scores) >= least
-        # 90 % are wanted at most; weights have 152 of 167.
-        assert 75 <= share([each.hit for each in scores]) < 92
+        assert 75 <= share([each.hit for each in scores]) <= 90
 
 
 def test_available_memory_of_starts_that_nothing_was_fitted_on_is_as_near_as_is_wanted(board: Board) -> None:

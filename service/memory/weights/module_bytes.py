@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final, assert_never
 
 from service.architecture.quantization import AUTO_ROUND
-from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
+from service.architecture.weight_schemes import WeightFormat, WeightScheme
 from service.memory.weights.module_schemes import AWQ_METHODS, GPTQ_METHODS, OUTPUT, ModuleSchemes
 from service.memory.weights.modules import (
     Experts,
@@ -24,8 +24,6 @@ from service.memory.weights.quantized import (
 )
 from service.units import round_up
 
-FP8_CAPABILITY: Final = (8, 9)
-"""The first with units for 8-bit floats."""
 HOPPER: Final = 9
 AMPERE: Final = (8, 0)
 _ON_MARLIN: Final = frozenset({WeightFormat.AWQ, WeightFormat.GPTQ})
@@ -78,7 +76,6 @@ class ModuleBytes(ModuleSchemes):
 
     def _linear(self, linear: Linear) -> int:
         scheme = self._scheme(linear.name, linear.parts) if linear.quantizable else None
-        scheme = self._spread(scheme)
         if scheme is None or (linear.cast and scheme.format in _FLOATS):
             return plain_linear(linear, self.element_bytes)
         if linear.router and self._router_is_stored_plain():
@@ -97,7 +94,7 @@ class ModuleBytes(ModuleSchemes):
         base = self._base_scheme()
         if base is not None and not runs_on_marlin(experts, base, self.layout):
             return self._weight_only(experts, base)
-        scheme = self._spread(self._expert_scheme(experts))
+        scheme = self._expert_scheme(experts)
         if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
             # Source: vLLM 0.19.0 to 0.33.0, modelopt.py: no create_weights of experts registers biases.
             experts = replace(experts, bias=False)
@@ -106,7 +103,6 @@ class ModuleBytes(ModuleSchemes):
             return plain_experts(experts, self.element_bytes)
         if scheme is None:
             return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
-        experts = self._aligned(experts, scheme)
         if self._rounds(scheme):
             experts = self._rounded(experts, mxfp4=True, capability=self._kernels(experts, scheme))
         if scheme.format in _ON_MARLIN:
@@ -123,24 +119,6 @@ class ModuleBytes(ModuleSchemes):
         ):
             ordered = _with_order(scheme, repeated=True)
         return experts_bytes(experts, ordered, self.element_bytes)
-
-    def _spread(self, scheme: WeightScheme | None) -> WeightScheme | None:
-        """Return a scheme as kernels leave it: on GPUs without units for 8-bit floats Marlin runs.
-
-        Source: vLLM 0.10.2 to 0.33.0, prepare_fp8_layer_for_marlin and prepare_fp8_moe_layer_for_marlin.
-        """
-        in_blocks = scheme is not None and scheme.block is not None and scheme.format is WeightFormat.FP8
-        if scheme is None or not in_blocks or self.compute_capability >= FP8_CAPABILITY:
-            return scheme
-        return replace(scheme, spread_scales=True)
-
-    def _aligned(self, experts: Experts, scheme: WeightScheme) -> Experts:
-        """Return experts with the width that FlashInfer's kernels of one scale a matrix ask for."""
-        whole = scheme.granularity is Granularity.TENSOR and scheme.static_activations
-        if scheme.format is not WeightFormat.FP8 or not whole or experts.gated:
-            return experts
-        unit = self.layout.tensor_fp8_unit(self.compute_capability)
-        return replace(experts, intermediate_size=round_up(experts.intermediate_size, unit))
 
     def _weight_only(self, experts: Experts, scheme: WeightScheme) -> int:
         """Return the bytes of experts that Marlin does not take.

@@ -29,6 +29,18 @@ class Mxfp4Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Fp8Kernel:
+    """What a kernel makes of weights in 8-bit floats."""
+
+    capability: tuple[int, int]
+    """Least compute capability that runs this kernel."""
+    spreads: bool
+    """Each row of a matrix gets a copy of the scale of its block, in the model's own type."""
+    width: int
+    """Multiple to which the width of experts is rounded up that have one scale a matrix and no gates."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResidentConstants:
     """Dated constants of what loading makes of the parameters."""
 
@@ -43,6 +55,7 @@ class ResidentConstants:
     offload_survives_repacking: bool
     """Quantized weights in the host's memory are moved there again after they were repacked."""
     mxfp4_kernels: tuple[Mxfp4Kernel, ...]
+    fp8_kernels: tuple[Fp8Kernel, ...]
     repacking_percent: Mapping[str, Range]
     """What repacking adds to quantized modules, by format; MXFP4 by its kernel."""
     unsplit_mib: int

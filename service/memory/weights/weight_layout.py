@@ -100,12 +100,6 @@ class QuantizedLayout:
     """Experts that a DeepSeek V4 checkpoint stores in NVFP4 are built in it; else in MXFP4."""
     mxfp4_rounding: tuple[Rounding, ...]
     unquantized_rounding: tuple[Rounding, ...]
-    tensor_fp8_rounding: tuple[Rounding, ...]
-    """Experts in 8-bit floats with one scale a matrix and without gates, and GPUs that have such units."""
-
-    def tensor_fp8_unit(self, capability: tuple[int, int]) -> int:
-        """Return the multiple to which the width of such experts is rounded up on a GPU."""
-        return for_capability(self.tensor_fp8_rounding, capability).intermediate
 
     def rounding(self, capability: tuple[int, int], *, mxfp4: bool) -> Rounding:
         """Return how experts in MXFP4, or unquantized ones, are rounded up on a GPU."""
@@ -190,8 +184,7 @@ class WeightLayout:
 
         It is the same for most GPUs, so sizes that are cached by it are computed once for all of these.
         """
-        layout = self.quantized
-        roundings = (*layout.mxfp4_rounding, *layout.unquantized_rounding, *layout.tensor_fp8_rounding)
+        roundings = (*self.quantized.mxfp4_rounding, *self.quantized.unquantized_rounding)
         step = max((each.capability for each in roundings if each.capability <= capability), default=(0, 0))
         same_routers = self.decoder.float32_routers(step) == self.decoder.float32_routers(capability)
         return step if same_routers else capability
