@@ -8,7 +8,8 @@ from typing import Final
 
 from service.startup_log.compose_services import bounds, by_service
 from service.startup_log.exceptions import class_in
-from service.startup_log.failure import find_failure
+from service.startup_log.failure import NOT_REACHED, find_failure
+from service.startup_log.forms import with_form
 from service.startup_log.known_words import shows_death
 from service.startup_log.lines import LogLine
 from service.startup_log.logged_failure import Failure, is_of_request
@@ -26,6 +27,8 @@ MAX_STARTS: Final = 64
 """Starts of a log that are kept apart; of more, the last ones."""
 MOST_OF_HEADING: Final = 300
 """Lines above the first start that can be what a person says of it."""
+_TITLE: Final = re.compile(r"# |\[(?:Bug|Usage|Installation|Performance|Feature|New Model)\]")
+"""The beginning of the title of an issue."""
 BEFORE_A_DEATH: Final = 300
 """Lines before the message of an engine's death in which its reason is looked for."""
 BELOW_AN_ANSWER: Final = 300
@@ -195,7 +198,7 @@ def _milestones(texts: Sequence[str]) -> dict[str, int]:
 
 def _titled(lines: Sequence[LogLine]) -> Failure | None:
     """Return the failure that the title of an issue names, whose log shows only that the engine served."""
-    if not lines or not lines[0].text.startswith("# "):
+    if not lines or _TITLE.match(lines[0].text) is None:
         return None
     failure = find_failure(lines[:1])
     if failure is None or failure.cause is None:
@@ -208,7 +211,19 @@ def _complained(lines: Sequence[LogLine]) -> Failure | None:
     if not lines or not _is_of_person(lines[0]):
         return None
     failure = find_failure(lines[:1])
-    return failure if failure is not None and failure.refused and failure.paraphrased else None
+    if failure is not None and failure.refused and failure.paraphrased:
+        return failure
+    return _unreached(lines) if _TITLE.match(lines[0].text) is not None else None
+
+
+def _unreached(lines: Sequence[LogLine]) -> Failure | None:
+    """Return what a client says, as a person shows above the log, of a server that came up."""
+    said = next((at for at, line in enumerate(lines[:MOST_OF_HEADING]) if not _is_of_person(line)), 0)
+    if not any("curl: (" in line.text for line in lines[:said]):
+        return None
+    failure = find_failure(lines[:said])
+    client = failure is not None and failure.cause is not None and failure.cause.name == NOT_REACHED
+    return replace(with_form(failure, lines), serving=True) if failure is not None and client else None
 
 
 def _logged_later(lines: Sequence[LogLine], served: int) -> Failure | None:

@@ -33,6 +33,19 @@ def ending(text: str) -> Diagnosis:
         ),
         # vllm-project/vllm#38411
         ("[Bug]: Vision encoder crashes on SM100 - compiled for SM80-only", "no_kernels_for_this_gpu"),
+        # vllm-project/vllm#31404, #42489, #40382, #35268, #34413, #34705
+        ("[Bug]: MM cache AssertionError crashes engine, causes request aborts", "media_cache_out_of_step"),
+        ("[Bug]: streaming_update can overflow prompt width in gpu_input_batch.add_request", "engine_fault"),
+        (
+            "[Bug]: Gemma-4 + DFlash unservable on Ampere - non-causal has no compatible attention backend",
+            "no_attention_backend",
+        ),
+        (
+            "[Bug]: the rerank API does not support query with mixed image and text inputs.",
+            "feature_not_supported",
+        ),
+        ("The model is loading but the speed is about 1 tps against 60tps before", "slower_than_expected"),
+        ("[Bug]: Old torch compile files cause poor CPU utilisation", "slower_than_expected"),
         # vllm-project/vllm#36697
         (
             "[Bug]: Validation Error: block_size (2096) > max_num_batched_tokens (2048) with prefix caching",
@@ -201,3 +214,46 @@ def test_a_platform_that_is_not_there_is_no_failure_beside_one_that_is() -> None
     """The form of vllm-project/vllm#28451."""
     assert ending(CHECKED).cause == "driver_library_not_found"
     assert ending(CHECKED + CONFIRMED).cause != "driver_library_not_found"
+
+
+SERVED = """
+(APIServer pid=6112) INFO:     Started server process [6112]
+(APIServer pid=6112) INFO:     Waiting for application startup.
+(APIServer pid=6112) INFO:     Application startup complete.
+"""
+CURL = "curl: (7) Failed to connect to 127.0.0.1 port 8000 after 1 ms: Couldn't connect to server\n"
+
+
+def test_a_client_does_not_reach_a_server_that_came_up() -> None:
+    """The form of vllm-project/vllm#38820."""
+    found = ending(f"[Usage]: port question\n\nI cannot access the port. {CURL}{SERVED}")
+
+    assert found.cause == "server_not_reached"
+    assert found.serving
+    assert "on which address and port it listens" in found.remedy
+    # A script that waits until the server is up asks it before it is.
+    assert diagnose(read_log(CURL + SERVED), None) is None
+
+
+def test_a_title_names_the_crash_of_a_server_whose_log_ends_where_it_serves() -> None:
+    """The form of vllm-project/vllm#27907."""
+    crash = ending(f"[Bug]: a model crashed when processing with audio\n\n{SERVED}")
+
+    assert (crash.cause, crash.serving) == ("engine_died_serving", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "helps"),
+    [
+        # vllm-project/vllm#40350, #35772
+        ("[Bug]: the engine hangs (0 tok/s) under high concurrency", "--no-async-scheduling"),
+        ("[Bug]: Hang on startup during cudagraph capture TP>1", "fuse_allreduce_rms"),
+        # vllm-project/vllm#38979
+        (
+            "The page size of the layer is not divisible by the maximum page size; --speculative-config {}",
+            "Start without --speculative-config",
+        ),
+    ],
+)
+def test_a_form_tells_what_helps(said: str, helps: str) -> None:
+    assert helps in ending(said).remedy
