@@ -114,6 +114,9 @@ _SECRETS: Final = (
 _NEEDS: Final = tuple(dict.fromkeys(secret.needs for secret in _SECRETS))
 _ALL_NEEDS: Final = tuple(dict.fromkeys(needed for needs in _NEEDS for needed in needs))
 """Most texts contain none of them."""
+_NAMED: Final = _NEEDS.index(_NAMES)
+_AFTER_NAME: Final = rf"(?i){_NAME}[\s=:,'\"\\]"
+"""What each form with a name begins with; the word "tokens", of which logs are full, is no such name."""
 
 
 @cache
@@ -122,12 +125,19 @@ def _searched() -> tuple[tuple[int, re.Pattern[str]], ...]:
     return tuple((_NEEDS.index(secret.needs), re.compile(secret.pattern)) for secret in _SECRETS)
 
 
+@cache
+def _after_name() -> re.Pattern[str]:
+    return re.compile(_AFTER_NAME)
+
+
 def hide_secrets(text: str) -> str:
     """Return a text in which `HIDDEN` replaces everything that looks like a secret."""
     contains = text.lower().__contains__
     if not any(map(contains, _ALL_NEEDS)):
         return text
     present = [any(map(contains, needs)) for needs in _NEEDS]
+    if present[_NAMED]:
+        present[_NAMED] = _after_name().search(text) is not None
     for needed, pattern in _searched():
         if present[needed]:
             text = pattern.sub(rf"\1{HIDDEN}", text)
