@@ -88,6 +88,10 @@ _FLAG: Final = re.compile(
 _STARTS: Final = re.compile(r"\bvllm serve \S{1,200}|(?<!\S)--?model[ =]\S{1,200}")
 _ROW: Final = re.compile(r"\S {3,60}\S{1,80} {3,60}\S")
 """Three columns of a table, such as those of `conda list`."""
+_WHOLE_COMMAND: Final = re.compile(
+    r"[\"'`]?(?<![\w=])(?:[A-Z][A-Z0-9_]{2,40}=\S{1,80} ){0,8}\bvllm serve \S", re.ASCII
+)
+"""The beginning of a command with the variables that it sets."""
 MOST_NAMED: Final = 3
 """Flags of a text that is a command, where a sentence names one or two."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
@@ -144,7 +148,12 @@ def plain_words(text: str) -> str:
 
 
 def _without_command(text: str) -> str:
-    """Return a text without the flags of a command within it; one or two can be what a title is about."""
+    """Return a text without the flags of a command within it; one or two can be what a title is about.
+
+    Nothing of a command is, of which the text says that it is the one that was run.
+    """
+    if "command" in text and (whole := _WHOLE_COMMAND.search(text)) is not None:
+        text = text[: whole.start()]
     return _STARTS.sub(" ", _FLAG.sub(" ", text)) if len(_FLAG.findall(text)) >= MOST_NAMED else text
 
 

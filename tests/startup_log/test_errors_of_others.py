@@ -180,3 +180,33 @@ def test_a_name_is_read_behind_the_escapes_of_markdown() -> None:
     found = find_failure(read_lines("### 4.1 ModuleNotFoundError: No module named 'vllm.\\_C'\n"))
     assert found is not None
     assert found.message == "No module named 'vllm._C'"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "NotImplementedError: The model's QSA requires a BF16 main KV cache",
+            "attention_of_one_cache_dtype",
+        ),
+        ("NotImplementedError: TokenspeedMLAImpl requires an FP8 KV cache", "attention_of_one_cache_dtype"),
+        ("|   0  NVIDIA GB10     On  |  ERR! |\nPending : GPU requires reset", "gpu_fault"),
+        ("The restart hit an NVIDIA driver kernel/userspace mismatch and vLLM was down.", "driver_mismatch"),
+        (
+            "vLLM crashed: the model config says compressed-tensors, and I had forced `--quantization awq`.",
+            "no_such_quantization",
+        ),
+    ],
+)
+def test_what_people_write_of_a_device_or_a_flag_is_named(text: str, cause: str) -> None:
+    """vLLM 0.32.0, models/qwen4_exp/nvidia/qsa.py, attention/backends/mla/tokenspeed_mla.py; nvidia-smi."""
+    found = find_failure(read_lines(text))
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == cause
+
+
+def test_the_flags_of_a_command_that_failed_are_no_cause() -> None:
+    command = "LMCACHE_CHUNK_SIZE=8 vllm serve org/model --kv-transfer-config '{}'"
+    found = find_failure(read_lines(f'# [Bug]: Error when I run a simple command: "{command}"\n'))
+    assert found is None or found.cause is None
