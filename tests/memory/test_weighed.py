@@ -11,8 +11,8 @@ classes with and without a tied output, real configs of public repositories with
 (`towers`), of configs whose code was replaced by a class without rules (`custom`), of DeepSeek-OCR,
 Qwen3-Omni and Qwen3-ASR (`omni`), a class that transformers runs since vLLM dropped its own (`dropped`), and
 every other class of 0.33.0's registry, and of 0.20.2's, with a config.json or params.json written for it, of
-published widths and few layers (`class`). Most models with more than eight layers were cut to eight, but for
-the last six kinds.
+published widths and few layers, those with encoders in five quantized layouts too (`class`). Most models with
+more than eight layers were cut to eight, but for the last six kinds.
 Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
 headers that name the quantized layers.
 """

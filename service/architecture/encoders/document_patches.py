@@ -12,7 +12,6 @@ from service.architecture.encoders.tower import (
     Split,
     Tower,
     attention_projections,
-    biased_block,
     feed_forward_projections,
 )
 
@@ -52,9 +51,12 @@ def dots_ocr(config: Config) -> tuple[Tower, ...]:
                 *feed_forward_projections(("mlp.fc13", "mlp.fc2"), width, inner, gated=True, bias=bias),
             ),
             block_elements=2 * width,
-            frame=(
-                Projection("vision_tower.merger.mlp.0", merged, (merged,), Split.COLUMN, bias=True),
-                Projection("vision_tower.merger.mlp.2", merged, (outputs,), Split.ROW, bias=True),
+            frame=tuple(
+                replace(projection, quantizable=False)
+                for projection in (
+                    Projection("vision_tower.merger.mlp.0", merged, (merged,), Split.COLUMN, bias=True),
+                    Projection("vision_tower.merger.mlp.2", merged, (outputs,), Split.ROW, bias=True),
+                )
             ),
             frame_elements=(channels * patch * patch + 2 + last + NORM) * width,
         ),
@@ -80,8 +82,7 @@ def _keye(config: Config, *, merged_norm: bool) -> Tower:
         Projection("mlp_AR.linear_2", merged, (config.integer("hidden_size"),), Split.ROW, bias=True),
     )
     norms = NORM * width + NORM * (merged if merged_norm else width)
-    tower = siglip_tower("visual.vision_model", vision, frame, extra=KEYE_PACKED * width + norms)
-    return replace(tower, block=biased_block(width, vision.integer("intermediate_size")))
+    return siglip_tower("visual.vision_model", vision, frame, extra=KEYE_PACKED * width + norms)
 
 
 def light_on_ocr(config: Config) -> tuple[Tower, ...]:

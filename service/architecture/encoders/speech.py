@@ -28,9 +28,13 @@ def ultravox(config: Config) -> tuple[Tower, ...]:
     inner = config.integer("hidden_size", default=4096)
     gated = inner // 2 if config.text("projector_act", default="swiglu") == "swiglu" else inner
     middle = config.boolean("projector_ln_mid")
-    projector = stacked + stacked * inner + gated * hidden + (gated if middle else hidden)
+    norms = stacked + (gated if middle else hidden)
+    frame = (
+        Projection("multi_modal_projector.linear_1", stacked, (inner,), Split.REPLICATED),
+        Projection("multi_modal_projector.linear_2", gated, (hidden,), Split.REPLICATED),
+    )
     return tuple(
-        replace(tower, name="audio_tower", frame_elements=tower.frame_elements + projector)
+        replace(tower, name="audio_tower", frame=frame, frame_elements=tower.frame_elements + norms)
         for tower in whisper(audio)
     )
 
@@ -74,7 +78,7 @@ def funaudiochat(config: Config) -> tuple[Tower, ...]:
         Projection("self_attn.out_proj", width, (width,), Split.ROW, bias=True),
     )
     elements = linear_elements(width, inner) + linear_elements(inner, width) + 2 * NORM * width
-    return (replace(whole, block=attention, block_elements=elements, quantizable=True),)
+    return (replace(whole, block=attention, block_elements=elements),)
 
 
 def moss_audio(config: Config) -> tuple[Tower, ...]:
@@ -113,11 +117,14 @@ def moss_audio(config: Config) -> tuple[Tower, ...]:
                 Projection("fc2", inner, (width,), Split.ROW, bias=True),
             ),
             block_elements=2 * NORM * width,
-            frame=adapters,
-            frame_elements=convolutions
-            + linear_elements(channels * bands, width)
-            + NORM * width
-            + width * outputs,
+            frame=(
+                Projection(
+                    "audio_encoder.stem_proj", channels * bands, (width,), Split.REPLICATED, bias=True
+                ),
+                Projection("audio_encoder.out_proj", width, (outputs,), Split.REPLICATED),
+                *adapters,
+            ),
+            frame_elements=convolutions + NORM * width,
             sound=True,
         ),
     )

@@ -23,6 +23,8 @@ GEMMA3N_HIDDEN: Final = 2048
 def deepseek_vl2(config: Config) -> tuple[Tower, ...]:
     """Read the tower of DeepSeek-VL2, whatever its vision part says, and its projector.
 
+    It is of the model's type in the end, also where it was built quantized.
+
     Source: vLLM 0.20.2 and 0.33.0, deepseek_vl2.py _init_vision_module, patch_vit_for_tp, MlpProjector.
     """
     width = SO400M
@@ -40,6 +42,7 @@ def deepseek_vl2(config: Config) -> tuple[Tower, ...]:
             block_elements=4 * linear_elements(width, width) + 2 * NORM * width,
             frame=_network("vision.attn_pool."),
             frame_elements=fixed + pooling + _projector(projector, outputs) + 2 * outputs,
+            quantizable=False,
         ),
     )
 

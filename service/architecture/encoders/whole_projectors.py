@@ -69,6 +69,31 @@ def eagle2_5(config: Config) -> tuple[Tower, ...]:
     return (siglip_tower("vision_model.vision_model", vision, extra=NORM * width + projector),)
 
 
+def skywork_r1v(config: Config) -> tuple[Tower, ...] | None:
+    """Read the tower of Skywork R1V: InternVL's, with a projector that is quantized as the rest.
+
+    Source: vLLM 0.20.2 and 0.33.0, skyworkr1v.py _init_mlp1.
+    """
+    towers, hidden = intern_vl_chat(config), text_width(config)
+    if towers is None:
+        return None
+    merged = _merged_width(config)
+    frame = (
+        Projection("mlp1.1", merged, (hidden,), Split.REPLICATED, bias=True),
+        Projection("mlp1.3", hidden, (hidden,), Split.REPLICATED, bias=True),
+    )
+    former = linear_elements(merged, hidden) + linear_elements(hidden, hidden)
+    return tuple(
+        replace(tower, frame=frame, frame_elements=tower.frame_elements - former) for tower in towers
+    )
+
+
+def _merged_width(config: Config) -> int:
+    """Return the width of the patches that InternVL merges into one."""
+    width = vision_part(config, {}).integer("hidden_size")
+    return width * int(1 / max(config.number("downsample_ratio", 0.5), 0.01)) ** 2
+
+
 def nvlm(config: Config) -> tuple[Tower, ...]:
     """Read the tower of NVLM-D: InternViT with heads of zeros (vLLM 0.20.2 and 0.33.0, nvlm_d.py)."""
     text = config.section("text_config") or config.section("llm_config") or config
@@ -82,7 +107,7 @@ def nvlm(config: Config) -> tuple[Tower, ...]:
             Projection("attn.qkv", width, (padded,) * 3, Split.COLUMN, vision.boolean("qkv_bias")),
             Projection("attn.proj", padded, (width,), Split.ROW, bias=True),
         )
-        merged = width * int(1 / max(config.number("downsample_ratio", 0.5), 0.01)) ** 2
+        merged = _merged_width(config)
         # InternVL's projector has two layers of the decoder's width, with biases; this one has none.
         former = linear_elements(merged, hidden) + linear_elements(hidden, hidden)
         projector = merged * inner + inner * hidden
@@ -140,6 +165,7 @@ def mimo_v2_omni(config: Config) -> tuple[Tower, ...] | None:
             ),
             frame_elements=(patch_elements(vision) + 1) * width
             + (sinks * heads if vision.boolean("use_sink") else 0),
+            quantizable=False,
         ),
     )
 
@@ -167,5 +193,6 @@ def llava_onevision2(config: Config) -> tuple[Tower, ...]:
                 Projection("visual.merger.mlp.2", merged, (outputs,), Split.ROW, bias=True),
             ),
             frame_elements=(patch_elements(vision) + 2 * NORM) * width,
+            quantizable=False,
         ),
     )

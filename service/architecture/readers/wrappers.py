@@ -323,7 +323,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
     "RForConditionalGeneration": Wrapper(towers=whole_projectors.r_vl),
-    "SkyworkR1VChatModel": _INTERN_VL_CHAT,
+    "SkyworkR1VChatModel": Wrapper(towers=whole_projectors.skywork_r1v),
     "SmolVLMForConditionalGeneration": Wrapper(
         "LlamaForCausalLM",
         model_type="llama",
