@@ -210,3 +210,46 @@ def test_the_flags_of_a_command_that_failed_are_no_cause() -> None:
     command = "LMCACHE_CHUNK_SIZE=8 vllm serve org/model --kv-transfer-config '{}'"
     found = find_failure(read_lines(f'# [Bug]: Error when I run a simple command: "{command}"\n'))
     assert found is None or found.cause is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "WeightCacheUnavailableError: Cannot connect to weight cache daemon at /run/a.sock: [Errno 2]",
+            "weight_cache_not_usable",
+        ),
+        ("CacheConfigMismatchError: WeightCacheKey mismatch on fields: ['dtype']", "weight_cache_not_usable"),
+        (
+            "ValueError: Cannot scale to data_parallel_size 16; --elastic-ep-max-dp-size is 8.",
+            "scaling_failed",
+        ),
+        (
+            "ValueError: Unrecognized distributed executor backend rey. Supported values are 'ray'",
+            "settings_refused",
+        ),
+        (
+            "RuntimeError: VLLM_NIC_SELECTION_VARS is set but VLLM_GPU_NIC_PCIE_MAPPING is not; set both.",
+            "settings_refused",
+        ),
+    ],
+)
+def test_what_newer_releases_refuse_with_is_named(text: str, cause: str) -> None:
+    """vLLM 0.33.0: weight_cache/ipc_loader.py, core_client.py, config/parallel.py, vllm_net_devices.py."""
+    found = find_failure(read_lines(text))
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == cause
+
+
+def test_the_folder_of_a_call_shows_the_transfer_of_weights() -> None:
+    text = """\
+Traceback (most recent call last):
+  File "/p/vllm/distributed/weight_transfer/m2n_engine.py", line 390, in init
+    check(parameter)
+ValueError: parameter 'a' source mesh covers 4 ranks, but there are 8 trainer ranks
+"""
+    found = find_failure(read_lines(text))
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "weights_not_transferred"
