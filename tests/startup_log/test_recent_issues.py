@@ -46,6 +46,19 @@ def ending(text: str) -> Diagnosis:
         ),
         ("The model is loading but the speed is about 1 tps against 60tps before", "slower_than_expected"),
         ("[Bug]: Old torch compile files cause poor CPU utilisation", "slower_than_expected"),
+        # vllm-project/vllm#35521, #28396, #39096, #27604
+        ("[Bug]: Suffix decoding crashes with assert total_num_scheduled_tokens > 0", "engine_fault"),
+        ("[Bug]: Sporadic out.is_contiguous assert crashes with Kimi-K2-Thinking", "engine_fault"),
+        ("[Bug]: Batch invariance breaks with torch.compile and/or CUDA graphs on SM<90", "wrong_output"),
+        (
+            "[Bug]: Is Flashinfer Attn backend supposed to work with FP8 KV cache on Hopper?",
+            "no_attention_backend",
+        ),
+        # vllm-project/vllm#27921
+        (
+            '400 Bad Request {"message": "1 validation error for list[function-wrap[log_extra_fields()]]"}',
+            "request_refused",
+        ),
         # vllm-project/vllm#36697
         (
             "[Bug]: Validation Error: block_size (2096) > max_num_batched_tokens (2048) with prefix caching",
@@ -257,3 +270,11 @@ def test_a_title_names_the_crash_of_a_server_whose_log_ends_where_it_serves() ->
 )
 def test_a_form_tells_what_helps(said: str, helps: str) -> None:
     assert helps in ending(said).remedy
+
+
+def test_the_flags_of_a_config_that_every_log_has_show_no_hang_in_a_capture() -> None:
+    """vLLM 0.14.0 and newer, config/vllm.py: the config names its passes."""
+    found = ending("[Bug]: the engine hangs\n\n{'pass_config': {'fuse_allreduce_rms': False}}")
+
+    assert found.cause == "worker_hangs"
+    assert "fuse_allreduce_rms" not in found.remedy
