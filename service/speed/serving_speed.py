@@ -7,11 +7,11 @@ from service.speed.step_time import Bound, StepClock
 
 MILLI: Final = 1e3
 SOURCES: Final = {
-    "calibrated": "bytes and operations of a step; constants held against measured rows of compute "
-    "capability {capability} (speed.toml)",
-    "assumed": "bytes and operations of a step; no measured rows of compute capability {capability} and this "
-    "release (speed.toml)",
-    "measured": "bytes and operations of a step, moved by measurements of this layout",
+    "calibrated": "a step's bytes and operations; held against measurements on compute capability "
+    "{capability} (speed.toml)",
+    "assumed": "a step's bytes and operations; this release not measured on compute capability {capability} "
+    "(speed.toml)",
+    "measured": "a step's bytes and operations, moved by measurements of this layout",
 }
 """By basis."""
 

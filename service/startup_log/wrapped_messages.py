@@ -16,6 +16,8 @@ MOST_LINES: Final = 4
 """Lines of one message."""
 _REFUSED: Final = ": error: argument --"
 """How argparse begins what it says of an argument."""
+_KEY: Final = "-----"
+"""The end of a line below which a key stands, which is no part of a message."""
 _GOES_ON: Final = (",", "(", "'", "`", "-")
 """Ends of a line behind which a sentence goes on, whatever the next line begins with."""
 
@@ -63,6 +65,6 @@ def _continues(at: int, lines: Sequence[LogLine]) -> bool:
         return False
     return (
         continues(line.text)
-        or line.text.rstrip(".").isidentifier()
+        or (line.text.rstrip(".").isidentifier() and not above.endswith(_KEY))
         or (above.endswith(_GOES_ON[:2]) and line.text[0].isalnum())
     )
