@@ -71,6 +71,8 @@ class Quantization:
     """ModelOpt's ``quant_algo``, as its own file spells it; empty in the form of config.json."""
     expert_scheme: WeightScheme | None = None
     """How routed experts are stored where the config says so apart (DeepSeek V4)."""
+    missing: tuple[str, ...] = ()
+    """Names of a field of which the method needs one, and the config has none."""
 
     @property
     def cache_algorithm(self) -> str | None:
@@ -87,6 +89,14 @@ class Quantization:
         return static.get(scheme.num_bits)
 
 
+REQUIRED: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "fp8": (("activation_scheme",),),
+    "fbgemm_fp8": (("modules_to_not_convert",), ("activation_scale_ub",)),
+}
+"""Fields that a method needs, each by its possible names.
+
+Source: vLLM 0.10.2 to 0.33.0, fp8.py and fbgemm_fp8.py from_config: get_from_keys.
+"""
 AUTO_ROUND: Final = frozenset({"inc", "auto-round", "auto_round"})
 UNQUANTIZED_BITS: Final = 16
 """Bits of the smallest weights that are not quantized."""
@@ -153,7 +163,12 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         schemes=(SchemeGroup(MXFP8_SCHEME),) if microscaled else read_scheme_groups(section, method),
         ignored=read_ignored(section, method),
         expert_scheme=experts,
+        missing=next((names for names in REQUIRED.get(method, ()) if not _any_of(names, section)), ()),
     )
+
+
+def _any_of(names: tuple[str, ...], section: Config) -> bool:
+    return any(name in section for name in names)
 
 
 def _section(config: Config, text: Config) -> Config | None:

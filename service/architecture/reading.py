@@ -271,6 +271,8 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
     specified = wrapper.inner_of(section) if wrapper.inner_of is not None else wrapper.inner
     candidates = (specified,) if specified is not None else (*named, class_.architecture)
     inner = next((name for name in candidates if name in FAMILIES), None)
+    if inner is None and any(isinstance(KNOWN.get(name), Wrapper) for name in named):
+        raise InvalidConfig(section.at("architectures"), "names a class of text and media for the text part")
     if inner is None:
         raise UnknownArchitecture(next((name for name in candidates if name), section.text("model_type")))
     return replace(

@@ -51,6 +51,10 @@ def check_checkpoint(
             f"GPU. Minimum capability: {minimum}. Current capability: {current}.",
             type="ValidationError",
         )
+    if quantization.missing:
+        names = list(quantization.missing)
+        words = f"VllmConfig: Cannot find any of {names} in the model's quantization config."
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
     _check_activation_order(quantization, rules)
     forced = flag == quantization.method
     if quantization.method == "gptq" and (not _runs_on_marlin(quantization) or (forced and rules.plain_gptq)):

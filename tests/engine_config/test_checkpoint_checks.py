@@ -100,3 +100,40 @@ def test_the_first_chatglm_is_not_what_the_class_runs() -> None:
 
     with pytest.raises(InvalidConfig, match="original_rope"):
         read_architecture(read_document(config))
+
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 1024,
+    "hidden_size": 1024,
+    "intermediate_size": 2048,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize(
+    ("section", "refused"),
+    [
+        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, False),
+        ({"quant_method": "fp8"}, True),
+        ({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}, True),
+    ],
+)
+@pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
+def test_fp8_needs_its_activation_scheme(release: str, section: dict[str, object], *, refused: bool) -> None:
+    """These releases were asked of a Qwen3 in each."""
+    architecture = read_architecture(read_document({**LLAMA, "quantization_config": section}))
+    rules, gpu = rules_for(find_release(release)), find_gpu("h100-sxm-80gb")
+
+    if not refused:
+        dry_start(architecture, ServeFlags(), rules, gpu)
+        return
+    words = r"Cannot find any of \['activation_scheme'\] in the model's quantization config"
+    with pytest.raises(EngineRefusal, match=words) as raised:
+        dry_start(architecture, ServeFlags(), rules, gpu)
+    assert raised.value.type == "ValidationError"

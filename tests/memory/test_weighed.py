@@ -7,7 +7,7 @@ every class that is read with its own config or the library's default (seeds 202
 float16), models of text and media whose text part ties its output and whose whole config does not, and the
 reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
-(seeds 20261401, 20261402, 20261404 and 20261405), encoders by the defaults of their config classes
+(seeds 20261401, 20261402 and 20261404 to 20261406), encoders by the defaults of their config classes
 (`towers`), of configs whose code was replaced by a class without rules (`custom`), of DeepSeek-OCR,
 Qwen3-Omni and Qwen3-ASR (`omni`), a class that transformers runs since vLLM dropped its own (`dropped`), and
 every other class of 0.33.0's registry, and of 0.20.2's, with a config.json or params.json written for it, of

@@ -45,7 +45,7 @@ def check_quark_experts(
 
     ``named``: a flag or a variable says which kernel runs them.
 
-    Source: vLLM 0.22.0 to 0.31.0, fused_moe/oracle/mxfp4.py _filter_by_activation.
+    Source: vLLM 0.22.0 to 0.24.0 and 0.28.0 to 0.31.0, fused_moe/oracle/mxfp4.py _filter_by_activation.
 
     Raises:
         EngineRefusal: stage ``model``.
