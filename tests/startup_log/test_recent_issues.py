@@ -59,6 +59,12 @@ def ending(text: str) -> Diagnosis:
             '400 Bad Request {"message": "1 validation error for list[function-wrap[log_extra_fields()]]"}',
             "request_refused",
         ),
+        # vllm-project/vllm#27559, #33661
+        (
+            "[Bug]: 0.10.1 worked, 0.11.0 failed. The log file said that the memory is not enough",
+            "out_of_memory",
+        ),
+        ("[Bug]: Hadamard Transform R4 weight length assertion", "engine_fault"),
         # vllm-project/vllm#36697
         (
             "[Bug]: Validation Error: block_size (2096) > max_num_batched_tokens (2048) with prefix caching",
@@ -261,6 +267,8 @@ def test_a_title_names_the_crash_of_a_server_whose_log_ends_where_it_serves() ->
         # vllm-project/vllm#40350, #35772
         ("[Bug]: the engine hangs (0 tok/s) under high concurrency", "--no-async-scheduling"),
         ("[Bug]: Hang on startup during cudagraph capture TP>1", "fuse_allreduce_rms"),
+        # vllm-project/vllm#43062
+        ("[Bug]: --convert classify crashes on Qwen3-Reranker due to missing score.weight", "--hf-overrides"),
         # vllm-project/vllm#38979
         (
             "The page size of the layer is not divisible by the maximum page size; --speculative-config {}",
@@ -278,3 +286,8 @@ def test_the_flags_of_a_config_that_every_log_has_show_no_hang_in_a_capture() ->
 
     assert found.cause == "worker_hangs"
     assert "fuse_allreduce_rms" not in found.remedy
+
+
+def test_several_hosts_that_fail_are_no_class_without_stages() -> None:
+    """The title of vllm-project/vllm#30269; a class without stages fails on one host too."""
+    assert ending("[Bug]: Multi-node deployment fails with TP=1 and PP=2").cause != "pipeline_not_supported"
