@@ -168,3 +168,19 @@ def test_a_wrapper_of_an_unknown_text_model_names_the_text_model() -> None:
 
     assert caught.value.class_name == "LlamaForCausalLMM"
     assert "LlamaForCausalLM" in caught.value.nearest
+
+
+def test_voxtral_in_the_format_of_transformers() -> None:
+    """0.20.2, 0.26.0 and 0.33.0 say: 'VoxtralEncoderConfig' object has no attribute 'downsample_factor'."""
+    text = {"model_type": "llama", "vocab_size": 1024, "hidden_size": 256, "num_attention_heads": 4}
+    config = {
+        "architectures": ["VoxtralForConditionalGeneration"],
+        "model_type": "voxtral",
+        "text_config": text,
+        "audio_config": {"model_type": "voxtral_encoder", "hidden_size": 128},
+    }
+
+    with pytest.raises(InvalidConfig, match="the engine fails without it") as caught:
+        read_architecture(read_document(config))
+
+    assert caught.value.pointer == "/audio_config/downsample_factor"

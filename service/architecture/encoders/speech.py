@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from service.architecture.config import MAX_LAYERS, Config
+from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.encoders.audio import whisper, whole_whisper
 from service.architecture.encoders.siglip import NORM, linear_elements, part, text_width
 from service.architecture.encoders.tower import Projection, Split, Tower
@@ -39,16 +39,19 @@ def ultravox(config: Config) -> tuple[Tower, ...]:
     )
 
 
-def voxtral(config: Config) -> tuple[Tower, ...] | None:
+def voxtral(config: Config) -> tuple[Tower, ...]:
     """Read the encoder of Voxtral in Mistral's format, whose positions have 32 bits.
 
-    ``None`` for the format of transformers, of which the engine builds none.
+    Source: vLLM 0.20.2 and 0.33.0, voxtral.py VoxtralEncoderModel and AudioLanguageAdapter; 0.20.2, 0.26.0
+    and 0.33.0 were asked of the format of transformers, which lacks the field.
 
-    Source: vLLM 0.20.2 and 0.33.0, voxtral.py VoxtralEncoderModel and AudioLanguageAdapter.
+    Raises:
+        InvalidConfig: the config is in the format of transformers, on which the engine fails.
     """
     audio = part(config, "audio_config")
-    if "downsample_factor" not in audio or "d_model" not in audio:
-        return None
+    if "downsample_factor" not in audio:
+        words = "is missing: the engine fails without it, and reads it of params.json"
+        raise InvalidConfig(audio.at("downsample_factor"), words)
     width, hidden = audio.integer("d_model"), text_width(config)
     joined = width * audio.count("downsample_factor")
     positions = audio.integer("max_source_positions", default=1500) * width
