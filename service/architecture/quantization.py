@@ -6,6 +6,7 @@ from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.scheme_readers import quantizes_output, read_scheme_groups
+from service.architecture.sparsity import Sparsity, read_sparsity
 from service.architecture.weight_schemes import (
     MXFP8_SCHEME,
     SchemeGroup,
@@ -73,6 +74,8 @@ class Quantization:
     """How routed experts are stored where the config says so apart (DeepSeek V4)."""
     missing: tuple[str, ...] = ()
     """Names of a field of which the method needs one, and the config has none."""
+    sparsity: Sparsity | None = None
+    """Whether compressed-tensors leaves weights out that are zero; ``None`` where it does not."""
 
     @property
     def cache_algorithm(self) -> str | None:
@@ -164,6 +167,7 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         ignored=read_ignored(section, method),
         expert_scheme=experts,
         missing=next((names for names in REQUIRED.get(method, ()) if not _any_of(names, section)), ()),
+        sparsity=read_sparsity(section) if method == "compressed-tensors" else None,
     )
 
 

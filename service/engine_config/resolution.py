@@ -33,6 +33,7 @@ from service.engine_config.request_limits import (
 )
 from service.engine_config.runner import pooling_flags
 from service.engine_config.scheduling_checks import check_partial_prefills
+from service.engine_config.sparse_weights import check_sparse_weights
 from service.engine_config.speculation import Speculation
 from service.engines.cases import BatchDefaults
 from service.engines.engine_rules import EngineRules
@@ -81,6 +82,7 @@ class DeviceTerms:
         try:
             quantization = weight_quantization.run_with(quantization, flags.quantization)
             checkpoint_checks.check_modelopt_algorithm(quantization, rules.layouts)
+            check_sparse_weights(quantization, rules.kernels)
             checkpoint_checks.check_checkpoint(
                 quantization, dtype, gpu.compute_capability, rules.checkpoints, flag=flags.quantization
             )

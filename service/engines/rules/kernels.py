@@ -1,6 +1,17 @@
 """Which kernels the published builds of a release have, and how backends are named."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class SparseWeights(StrEnum):
+    """What becomes of weights that are stored sparse."""
+
+    LOADED = "loaded"
+    WITHOUT_KERNEL = "without_kernel"
+    """Those for which the engine would choose its kernel are refused when their module is built."""
+    REFUSED = "refused"
+    """All are refused when the config is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +32,5 @@ class KernelRules:
     """
     deep_gemm_excluded_types: frozenset[str]
     """Model types for which the release does not choose DeepGEMM on Blackwell."""
+    sparse_weights: SparseWeights
+    """What becomes of weights that are stored sparse (compressed-tensors' sparsity_config)."""
