@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from service.hub.errors import ModelGated
 from service.redaction import _SECRETS, HIDDEN, hide_secrets
-from service.startup_log.lines import clean
+from service.startup_log.text.lines import clean
 
 SECRET = "Zq7xW2vTn9Lk4Rb8"  # noqa: S105 - a made-up secret whose way is followed
 SHAPES = [

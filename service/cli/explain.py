@@ -34,7 +34,7 @@ from service.explanation.explanation_types import Explanation
 from service.plan_services import build_plan_services
 from service.settings import Settings
 from service.startup_log.log import StartupLog, read_log
-from service.startup_log.long_logs import GZIP, condense
+from service.startup_log.text.long_logs import GZIP, condense
 from service.startup_log.watching import LogWatcher
 
 ExplanationFormat: TypeAlias = Literal["json", "table", "markdown"]

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 
 from service.bundled_toml import read_toml
-from service.startup_log.long_logs import CondensedLog
+from service.startup_log.text.long_logs import CondensedLog
 from service.units import GIB, MIB
 
 LONGEST_LINE: Final = 2000

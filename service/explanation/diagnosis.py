@@ -13,15 +13,15 @@ from service.explanation.planned_start import PlannedStart
 from service.explanation.remedies.fitting_remedy import fitting_remedy
 from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
-from service.startup_log.advice import AdvisedStart, advice_for
-from service.startup_log.drivers import needed_for, words_of
-from service.startup_log.failure import find_failure
-from service.startup_log.lines import read_lines
+from service.startup_log.catalogue.origins import meaning_of, milestone_of
+from service.startup_log.catalogue.phrases import FailureCause
+from service.startup_log.environment.drivers import needed_for, words_of
+from service.startup_log.failures.advice import AdvisedStart, advice_for
+from service.startup_log.failures.failure import find_failure
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import StartupLog
-from service.startup_log.logged_failure import Failure
-from service.startup_log.origins import meaning_of, milestone_of
-from service.startup_log.phrases import FailureCause
 from service.startup_log.starts import SERVING
+from service.startup_log.text.lines import read_lines
 
 DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"

@@ -7,7 +7,7 @@ from service.advisor.candidates.refusal import Fix, Refusal
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.request.plan_request import PlanRequest
 from service.startup_log.log import StartupLog
-from service.startup_log.what_works import ReportedToWork
+from service.startup_log.prose.what_works import ReportedToWork
 
 
 class Agreement(StrEnum):

@@ -12,10 +12,10 @@ from service.engines.arguments.successors import successor_of
 from service.explanation.log_facts import nearest_release
 from service.explanation.whole_classes import whole_classes
 from service.nearest_names import nearest
+from service.startup_log.catalogue.released_names import released_name
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import StartupLog
-from service.startup_log.logged_failure import Failure
-from service.startup_log.released_names import released_name
-from service.startup_log.sentences import without_formats
+from service.startup_log.prose.sentences import without_formats
 from service.units import GIB
 
 MOST_UTILIZATION: Final = 0.97

@@ -10,8 +10,8 @@ from service.explanation.comparison import Interval, compare, not_compared
 from service.explanation.explanation_types import Finding
 from service.explanation.planned_start import PlannedStart
 from service.speed.serving_speed import Between
+from service.startup_log.environment.measured_service import MeasuredService, ServedCache
 from service.startup_log.log import LogReading, StartupLog
-from service.startup_log.measured_service import MeasuredService, ServedCache
 
 WITHOUT_GPU = "the GPU type is not known: give `gpu`"
 WITHOUT_CACHE = "the planned start gets no cache"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from service.startup_log.logged_failure import Failure
+from service.startup_log.failures.logged_failure import Failure
 
 LINES: Final = (
     "paste what the engine printed: its first lines (release, model, flags), and all lines from the first "

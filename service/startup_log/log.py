@@ -9,23 +9,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.startup_log.arguments import (
-    Arguments,
-    command_arguments,
-    logged_arguments,
-    logged_config,
-)
-from service.startup_log.lines import LogLine, read_lines
-from service.startup_log.logged_failure import Failure
-from service.startup_log.long_logs import CondensedLog
-from service.startup_log.measured_service import (
-    MeasuredService,
-    ServedCache,
-    benchmark_results,
-    engine_metrics,
-    served_cache,
-)
-from service.startup_log.phrases import (
+from service.startup_log.catalogue.phrases import (
     CAUSES,
     ENDS,
     HANGS,
@@ -35,13 +19,29 @@ from service.startup_log.phrases import (
     WAITS,
     WAITS_FOR,
 )
+from service.startup_log.catalogue.templates import Template, lines_containing
+from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
+from service.startup_log.environment.arguments import (
+    Arguments,
+    command_arguments,
+    logged_arguments,
+    logged_config,
+)
+from service.startup_log.environment.measured_service import (
+    MeasuredService,
+    ServedCache,
+    benchmark_results,
+    engine_metrics,
+    served_cache,
+)
+from service.startup_log.environment.snippets import snippet_arguments
+from service.startup_log.environment.surroundings import NOTHING, Surroundings, read_surroundings
+from service.startup_log.errors.shown_code import without_script
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.served import had_started
-from service.startup_log.shown_code import without_script
-from service.startup_log.snippets import snippet_arguments
 from service.startup_log.starts import CAME_UP, SERVING, LoggedStart, in_order, split_starts
-from service.startup_log.surroundings import NOTHING, Surroundings, read_surroundings
-from service.startup_log.templates import Template, lines_containing
-from service.startup_log.whole_messages import MAX_MESSAGE
+from service.startup_log.text.lines import LogLine, read_lines
+from service.startup_log.text.long_logs import CondensedLog
 
 MAX_READINGS: Final = 4096
 """Values that are stored at most; ranks and restarts repeat them."""

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from service.startup_log.exceptions import raises
-from service.startup_log.lines import LogLine
-from service.startup_log.logged_failure import is_of_request
-from service.startup_log.phrases import PRINTED, SERVED, SERVING_CALLS
-from service.startup_log.tracebacks import frame_of
+from service.startup_log.catalogue.phrases import PRINTED, SERVED, SERVING_CALLS
+from service.startup_log.errors.exceptions import raises
+from service.startup_log.errors.tracebacks import frame_of
+from service.startup_log.failures.logged_failure import is_of_request
+from service.startup_log.text.lines import LogLine
 
 _PRINTED: Final = re.compile(r"[A-Z]\w{1,60}(?:Error|Exception)\(")
 _AT_REQUESTS: Final = re.compile(

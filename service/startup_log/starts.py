@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from service.startup_log.compose_services import bounds, by_service
-from service.startup_log.exceptions import class_in
-from service.startup_log.failure import NOT_REACHED, find_failure
-from service.startup_log.forms import with_form
-from service.startup_log.known_words import shows_death
-from service.startup_log.lines import LogLine
-from service.startup_log.logged_failure import Failure, is_of_request
-from service.startup_log.origins import is_starting
-from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
+from service.startup_log.catalogue.known_words import shows_death
+from service.startup_log.catalogue.origins import is_starting
+from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
+from service.startup_log.catalogue.templates import lines_containing
+from service.startup_log.environment.compose_services import bounds, by_service
+from service.startup_log.errors.exceptions import class_in
+from service.startup_log.errors.tracebacks import HEADER, frame_of
+from service.startup_log.failures.failure import NOT_REACHED, find_failure
+from service.startup_log.failures.forms import with_form
+from service.startup_log.failures.logged_failure import Failure, is_of_request
+from service.startup_log.failures.titles import FAULT, with_reason
 from service.startup_log.served import had_started
-from service.startup_log.templates import lines_containing
-from service.startup_log.titles import FAULT, with_reason
-from service.startup_log.tracebacks import HEADER, frame_of
+from service.startup_log.text.lines import LogLine
 
 SERVING: Final = MILESTONES[-1].name
 CAME_UP: Final = frozenset({"cache", "capture", SERVING})

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.startup_log.exceptions import raised_in
-from service.startup_log.lines import read_lines
-from service.startup_log.long_logs import CondensedLog, LogCondenser
-from service.startup_log.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES
+from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES
+from service.startup_log.errors.exceptions import raised_in
+from service.startup_log.text.lines import read_lines
+from service.startup_log.text.long_logs import CondensedLog, LogCondenser
 
 
 @dataclass(frozen=True, slots=True)

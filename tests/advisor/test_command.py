@@ -25,8 +25,8 @@ from service.engines.releases import (
     rules_for,
 )
 from service.engines.speculative_config import SpeculativeConfig
-from service.startup_log.arguments import command_arguments
-from service.startup_log.lines import read_lines
+from service.startup_log.environment.arguments import command_arguments
+from service.startup_log.text.lines import read_lines
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "engines" / "flags.json").read_text("utf-8"))
 RULES = rules_for(Version("0.19.0"))

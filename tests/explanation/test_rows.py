@@ -12,8 +12,8 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.explanation.explanation_types import Agreement, CauseBasis
 from service.explanation.planned_start import available_gib
-from service.startup_log.arguments import command_arguments
-from service.startup_log.lines import read_lines
+from service.startup_log.environment.arguments import command_arguments
+from service.startup_log.text.lines import read_lines
 from service.units import GIB
 from tests.explanation.logged import Explained, explained_rows
 

@@ -1,8 +1,9 @@
 """Write what errors say: ``python -m tests.startup_log.engine_errors vllm==0.19.0=PATH/TO/vllm``.
 
-The output is service/startup_log/engine_errors.json.gz for vLLM, and library_errors.json.gz for packages
-that it uses: for each exception that the given releases raise with words of their own, the fixed parts of
-its message, its class, its file and function, and the first and last of the given releases that have it.
+The output is service/startup_log/catalogue/engine_errors.json.gz for vLLM, and library_errors.json.gz
+for packages that it uses: for each exception that the given releases raise with words of their own, the
+fixed parts of its message, its class, its file and function, and the first and last of the given releases
+that have it.
 Messages of requests are left out, since they end no engine; of libraries what a start does not reach.
 """
 
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias
 
 from packaging.version import Version
 
-from service.startup_log.engine_errors import ENGINE, FILE, LEAST_WORDS, LIBRARIES
+from service.startup_log.catalogue.engine_errors import ENGINE, FILE, LEAST_WORDS, LIBRARIES
 
 Row: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 OF_REQUESTS: Final = (

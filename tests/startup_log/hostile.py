@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from service.startup_log.phrases import CAUSES, TEMPLATES
+from service.startup_log.catalogue.phrases import CAUSES, TEMPLATES
 
 SENTENCES: Final = tuple(
     dict.fromkeys(

@@ -1,7 +1,7 @@
 """Write where classes are defined: ``python -m tests.startup_log.known_classes vllm==0.19.0=PATH/TO/vllm``.
 
-The output is service/startup_log/known_classes.json.gz: for each package the files of its classes, and the
-functions of the engine's modules, by name; and the model types that transformers knows. Python's own
+The output is service/startup_log/errors/known_classes.json.gz: for each package the files of its classes,
+and the functions of the engine's modules, by name; and the model types that transformers knows. Python's own
 messages name a class or a function and no file: ``'X' object has no attribute 'y'``.
 """
 
@@ -17,8 +17,8 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.startup_log.engine_errors import ENGINE
-from service.startup_log.known_classes import FILE
+from service.startup_log.catalogue.engine_errors import ENGINE
+from service.startup_log.errors.known_classes import FILE
 
 ANY: Final = frozenset({"__init__", "main", "forward", "wrapper", "decorator", "inner"})
 """Names of functions that say nothing about their place."""

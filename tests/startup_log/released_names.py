@@ -1,6 +1,7 @@
 """Write which releases have which names: ``python -m tests.startup_log.released_names FOLDER``.
 
-FOLDER holds unpacked releases, FOLDER/0.19.0/vllm. The output is service/startup_log/released_names.json.gz:
+FOLDER holds unpacked releases, FOLDER/0.19.0/vllm. The output is
+service/startup_log/catalogue/released_names.json.gz:
 for each module of the engine the names that can be imported from it, and the first and the last of the given
 releases that have them, where not all have. Python's own message names both: ``cannot import name 'a' from
 'vllm.b'``.
@@ -17,7 +18,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.startup_log.released_names import FILE
+from service.startup_log.catalogue.released_names import FILE
 
 LEFT_OUT: Final = (
     "benchmarks/",

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from service.startup_log.phrases import STATEMENTS
+from service.startup_log.catalogue.phrases import STATEMENTS
 
 LOGGERS = frozenset({"info", "info_once", "debug"})
 

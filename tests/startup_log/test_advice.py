@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from service.explanation.diagnosis import diagnose
-from service.startup_log.advice import AdvisedStart, advice_for
+from service.startup_log.errors.tracebacks import Frame
+from service.startup_log.failures.advice import AdvisedStart, advice_for
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
-from service.startup_log.logged_failure import Failure
-from service.startup_log.tracebacks import Frame
 
 FLASHINFER = (
     Frame("site-packages/flashinfer/decode.py", "run"),

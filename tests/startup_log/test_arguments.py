@@ -1,7 +1,7 @@
 import pytest
 
-from service.startup_log.arguments import command_arguments, logged_arguments, logged_config
-from service.startup_log.lines import read_lines
+from service.startup_log.environment.arguments import command_arguments, logged_arguments, logged_config
+from service.startup_log.text.lines import read_lines
 
 
 @pytest.mark.parametrize(

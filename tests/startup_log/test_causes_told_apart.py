@@ -4,9 +4,9 @@ import pytest
 
 from service.explanation.diagnosis import diagnose
 from service.explanation.explanation_types import Diagnosis
-from service.startup_log.lines import read_lines
+from service.startup_log.errors.tracebacks import Frame, frames_above, native_frames
 from service.startup_log.log import StartupLog, read_log
-from service.startup_log.tracebacks import Frame, frames_above, native_frames
+from service.startup_log.text.lines import read_lines
 
 BANNER = "INFO 01-01 00:00:01 [api_server.py:1] vLLM API server version 0.19.0"
 LOADED = "INFO 01-01 00:00:09 [gpu_model_runner.py:1] Model loading took 1.0 GiB memory and 1.0 seconds"

@@ -2,9 +2,15 @@
 
 import pytest
 
-from service.startup_log.device_errors import BEGINNING, ERRORS, MOST_TEXT, DeviceError, device_error
+from service.startup_log.catalogue.device_errors import (
+    BEGINNING,
+    ERRORS,
+    MOST_TEXT,
+    DeviceError,
+    device_error,
+)
+from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.log import read_log
-from service.startup_log.phrases import CAUSES
 
 
 def test_every_error_has_a_cause_and_one_number() -> None:

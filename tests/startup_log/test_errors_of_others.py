@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.startup_log.failure import find_failure
-from service.startup_log.lines import read_lines
+from service.startup_log.failures.failure import find_failure
 from service.startup_log.log import read_log
+from service.startup_log.text.lines import read_lines
 
 NO_FAILURE = {
     "advice": "> If you see `CUDA out of memory` in the log, take a GPU with more memory.\n",

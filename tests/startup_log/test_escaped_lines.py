@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from service.startup_log.escaped_lines import unescaped
-from service.startup_log.lines import read_lines
 from service.startup_log.log import read_log
+from service.startup_log.text.escaped_lines import unescaped
+from service.startup_log.text.lines import read_lines
 
 LOG = (
     "\x1b[1;36m(EngineCore pid=1)\x1b[0;0m ERROR 05-14 09:10:07 [a.py:9] Traceback (most recent call last):\n"

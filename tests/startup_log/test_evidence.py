@@ -5,9 +5,9 @@ import pytest
 from service.application.text.explanation import headline, render_explanation
 from service.explanation.explain import explain
 from service.explanation.wanted_lines import wanted_lines
-from service.startup_log.exit_codes import cause_of_exit
+from service.startup_log.catalogue.exit_codes import cause_of_exit
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
-from service.startup_log.logged_failure import Failure
 
 FRAME = (
     '(EngineCore_DP0 pid=1) ERROR 05-14 09:10:07 [core.py:936]   File "/x/site-packages/{}", line 1, in {}'

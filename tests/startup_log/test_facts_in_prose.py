@@ -4,7 +4,7 @@ paste them."""
 import pytest
 
 from service.startup_log.log import read_log
-from service.startup_log.long_logs import condense
+from service.startup_log.text.long_logs import condense
 
 RELEASES = {
     "I'm using the latest published version of vLLM (version: 0.6.2). Any help is appreciated.": "0.6.2",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
-from service.startup_log.logged_failure import Failure
 
 PREFIX = "(EngineCore_DP0 pid=312) ERROR 10-02 09:14:22 [core.py:843] "
 

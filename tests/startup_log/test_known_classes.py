@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.startup_log.known_classes import is_model_type, places_named
+from service.startup_log.catalogue.origins import owner_of
+from service.startup_log.errors.known_classes import is_model_type, places_named
 from service.startup_log.log import read_log
-from service.startup_log.origins import owner_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.startup_log.lines import MAX_CHARACTERS, read_lines
 from service.startup_log.log import read_log
+from service.startup_log.text.lines import MAX_CHARACTERS, read_lines
 from tests.startup_log.hostile import SENTENCES, UNITS, hostile_log
 
 PIECES = st.one_of(

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.redaction import HIDDEN
-from service.startup_log.lines import (
+from service.startup_log.text.lines import (
     MAX_CHARACTERS,
     MAX_LINE,
     MAX_LINES,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.startup_log.literals import read_pairs, read_value
+from service.startup_log.text.literals import read_pairs, read_value
 
 SCALARS = (
     st.none()

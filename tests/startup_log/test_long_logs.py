@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from service.startup_log.lines import read_lines
 from service.startup_log.log import read_log
-from service.startup_log.long_logs import MAX_LOG_BYTES, condense, encoding_of
+from service.startup_log.text.lines import read_lines
+from service.startup_log.text.long_logs import MAX_LOG_BYTES, condense, encoding_of
 from service.startup_log.watching import LogWatcher
 
 BANNER = "(APIServer pid=1) INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.19.0\n"

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.startup_log.engine_errors import engine_error
+from service.startup_log.catalogue.engine_errors import engine_error
+from service.startup_log.catalogue.templates import InvalidTemplate, SentenceIndex
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
-from service.startup_log.logged_failure import Failure
-from service.startup_log.templates import InvalidTemplate, SentenceIndex
 
 
 def failure_of(*lines: str) -> Failure:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
-from service.startup_log.logged_failure import Failure
 
 
 def failure_of(text: str) -> Failure:

@@ -3,8 +3,8 @@
 import pytest
 
 from service.explanation.explain import explain
+from service.startup_log.catalogue.released_names import released_name
 from service.startup_log.log import read_log
-from service.startup_log.released_names import released_name
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.startup_log.failure import find_failure
-from service.startup_log.lines import read_lines
-from service.startup_log.shown_code import is_statement
+from service.startup_log.errors.shown_code import is_statement
+from service.startup_log.failures.failure import find_failure
+from service.startup_log.text.lines import read_lines
 
 MEMORY = "No available memory for the cache blocks."
 TRUE = ("NewEngineError", "the queue was lost")

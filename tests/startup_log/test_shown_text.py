@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.startup_log.failure import find_failure
-from service.startup_log.lines import read_lines
-from service.startup_log.logged_failure import Failure
-from service.startup_log.shown_text import is_listed, source_of_tests
+from service.startup_log.errors.shown_text import is_listed, source_of_tests
+from service.startup_log.failures.failure import find_failure
+from service.startup_log.failures.logged_failure import Failure
+from service.startup_log.text.lines import read_lines
 
 
 def failure_of(text: str) -> Failure:

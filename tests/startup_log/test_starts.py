@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.startup_log.arguments import command_arguments
-from service.startup_log.lines import read_lines
+from service.startup_log.environment.arguments import command_arguments
 from service.startup_log.log import read_log
+from service.startup_log.text.lines import read_lines
 
 BANNER = "INFO 01-01 00:00:0{} [api_server.py:1] vLLM API server version 0.19.0"
 PREFIXES = [

@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.startup_log.lines import read_lines
 from service.startup_log.log import read_log
-from service.startup_log.sentences import plain_words, sentences
-from service.startup_log.symptoms import described
+from service.startup_log.prose.sentences import plain_words, sentences
+from service.startup_log.prose.symptoms import described
+from service.startup_log.text.lines import read_lines
 
 TITLES = [
     # Requests: docs/features/tool_calling, reasoning_outputs, structured_outputs; docs/serving.

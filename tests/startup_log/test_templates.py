@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.startup_log.phrases import CAUSES, TEMPLATES
-from service.startup_log.templates import InvalidTemplate, Template, lines_containing
+from service.startup_log.catalogue.phrases import CAUSES, TEMPLATES
+from service.startup_log.catalogue.templates import InvalidTemplate, Template, lines_containing
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from service.explanation.wanted_lines import ABOVE, BELOW, wanted_lines
-from service.startup_log.lines import read_lines
+from service.startup_log.errors.tracebacks import Frame, frame_of
 from service.startup_log.log import read_log
-from service.startup_log.tracebacks import Frame, frame_of
+from service.startup_log.text.lines import read_lines
 
 PATH = "/opt/conda/lib/python3.12/site-packages/vllm/entrypoints/llm.py"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.startup_log.engine_errors import engine_error, error_in_text
-from service.startup_log.known_classes import file_of_call
+from service.startup_log.catalogue.engine_errors import engine_error, error_in_text
+from service.startup_log.errors.known_classes import file_of_call
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
-from service.startup_log.logged_failure import Failure
 
 ACCESS = '(APIServer pid=1) INFO:     10.0.0.7:39458 - "POST /v1/chat/completions HTTP/1.1" {} {}\n'
 

@@ -5,9 +5,9 @@ import pytest
 from service.application.text.explanation import headline, render_explanation
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Explanation
+from service.startup_log.catalogue.origins import FailureOrigin, agrees, origin_of
+from service.startup_log.errors.tracebacks import Frame
 from service.startup_log.log import read_log
-from service.startup_log.origins import FailureOrigin, agrees, origin_of
-from service.startup_log.tracebacks import Frame
 
 HEADER = "Traceback (most recent call last):"
 

@@ -4,8 +4,8 @@ import pytest
 
 from service.explanation.diagnosis import diagnose
 from service.explanation.explanation_types import Diagnosis
+from service.startup_log.catalogue.missing_modules import cause_of_module
 from service.startup_log.log import read_log
-from service.startup_log.missing_modules import cause_of_module
 
 HEADER = "Traceback (most recent call last):"
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.raw_headers import header
 from service.api.responses import problem_response
-from service.startup_log.long_logs import MAX_LOG_BYTES
+from service.startup_log.text.long_logs import MAX_LOG_BYTES
 
 MAX_BODY_BYTES: Final = 17 << 20
 """A config of 16 MiB and what stands beside it."""

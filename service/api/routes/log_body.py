@@ -12,7 +12,7 @@ from starlette.types import Message
 from service.api.middleware.body_limit import is_log
 from service.application.invalid_request import invalid_request
 from service.application.schemas.explanation import ExplainParameters
-from service.startup_log.long_logs import MAX_LOG_BYTES, CondensedLog, LogCondenser, LogDecoder
+from service.startup_log.text.long_logs import MAX_LOG_BYTES, CondensedLog, LogCondenser, LogDecoder
 
 _SPECIFIED: Final = "condensed_log"
 _REPLACED: Final = frozenset({b"content-type", b"content-length"})

@@ -5,7 +5,7 @@ from typing import Final
 
 from service.explanation.remedies.remedy_parts import BRACKETS, alternatives, joined, keeping, parts_of
 from service.explanation.remedies.start_facts import StartFacts
-from service.startup_log.host_facts import ACTIONS
+from service.startup_log.environment.host_facts import ACTIONS
 
 _VALUE: Final = r"[A-Z][A-Z0-9_]{2,40}|[a-z][a-z0-9_]{1,30}(?=[.,;)]|$| \(| or | and )|\d{1,6}\b"
 _ACTION: Final = re.compile(

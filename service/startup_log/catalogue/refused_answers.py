@@ -1,0 +1,39 @@
+"""Finds requests that a server did not answer as asked, in the lines in which uvicorn logs each answer."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from service.startup_log.catalogue.phrases import CAUSES, FailureCause
+from service.startup_log.text.lines import LogLine
+
+_ANSWER: Final = re.compile(
+    r'"(?:GET|POST|PUT|PATCH|DELETE) (/[^\s"?]{1,200})(?:\?[^\s"]{0,400})? HTTP/\d(?:\.\d)?" ([45]\d\d)\b'
+)
+"""uvicorn, protocols/http/httptools_impl.py: the line of one answer in its access log."""
+_ASKED_BY_CHANCE: Final = re.compile(
+    r"/(?:favicon\.ico|robots\.txt|health|ping|metrics|live\w*|ready\w*|v1/?|v1/models/?)?$"
+)
+"""Routes that browsers, monitors and probes ask for."""
+_CAUSES: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
+_MEANT: Final[Mapping[str, str]] = {
+    "401": "not_authorized",
+    "403": "not_authorized",
+    "405": "route_not_found",
+    "400": "request_refused",
+    "413": "request_refused",
+    "422": "request_refused",
+}
+"""What a status says: vLLM 0.10.2 to 0.33.0, entrypoints/openai; 404 is of a route or of a model."""
+
+
+def refused_answer(lines: Sequence[LogLine]) -> tuple[int, FailureCause] | None:
+    """Return the position of the first answer with an error's status, and what this says."""
+    for at, line in enumerate(lines):
+        found = _ANSWER.search(line.text) if "HTTP/" in line.text else None
+        if found is None or _ASKED_BY_CHANCE.match(found[1]):
+            continue
+        name = "request_failed" if found[2].startswith("5") else _MEANT.get(found[2])
+        if name is not None:
+            return at, _CAUSES[name]
+    return None

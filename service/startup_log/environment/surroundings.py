@@ -1,0 +1,318 @@
+"""Reads what stands around a log: the output of collect_env and nvidia-smi, image tags, a person's words."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from service.startup_log.environment.drivers import Driver, read_driver
+from service.startup_log.environment.given_settings import given_settings
+from service.startup_log.environment.host_facts import host_facts, tried_actions
+from service.startup_log.environment.ray_resources import RayGpus, read_ray_gpus
+from service.startup_log.prose.what_works import ReportedToWork, what_works
+from service.startup_log.text.lines import LogLine
+
+_RELEASES: Final = (
+    # collect_env; an image's tag; pip and uv; a person.
+    (
+        "vllm version",
+        re.compile(
+            r"(?i)(?<![A-Za-z0-9_])vLLM version\s{0,40}:\s{0,4}v?(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
+    ),
+    ("vllm-openai:", re.compile(r"vllm-openai:v?(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.]{0,40})")),
+    ("vllm", re.compile(r"(?<![A-Za-z0-9_])vllm(?:==| {2,40})(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})")),
+    (
+        "vllm",
+        re.compile(
+            r"(?i)(?<![-A-Za-z0-9_])vllm[`*:]{0,3}(?:\s(?:version|release|server|was|is)){0,3}\s?[:=]?\s?[`*]{0,2}v?"
+            r"(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
+    ),
+    # "vLLM (version: 0.6.2)", "vllm docker v0.11.2"; "version 0.6.2 of vLLM"; a folder, vllm-0.10.0/ or
+    # vllm0.10/.
+    (
+        "vllm",
+        re.compile(
+            r"(?i)(?<![-A-Za-z0-9_])vllm[\s`*(,:]{1,4}(?:(?:the|latest|stable|published|official|nightly|docker|image|container|"
+            r"build|installed|package|version|release|v|is|was|in|at|on|with|tag)[\s`*(:=]{1,4}){0,5}"
+            r"v?([01]\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
+    ),
+    (
+        "vllm",
+        re.compile(
+            r"(?i)(?<![-A-Za-z0-9_])vllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)"
+        ),
+    ),
+    (
+        "vllm",
+        re.compile(
+            r"(?i)\b(?:version |release |v)([01]\.\d{1,3}\.\d[A-Za-z0-9_+]{0,40}) (?:of|from) \W?vllm\b"
+        ),
+    ),
+    # A row of a table in Markdown.
+    (
+        "vllm",
+        re.compile(
+            r"(?i)\|\s{0,4}[*`]{0,2}vllm(?: version)?[*`]{0,2}\s{0,20}\|\s{0,4}[*`]{0,2}v?"
+            r"([01]\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
+    ),
+    # In Chinese, with the word for version between or behind.
+    (
+        "vllm",
+        re.compile(
+            r"(?i)vllm[\s`*]{0,3}的?版本[号是为:\uff1a=\sv]{0,6}(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+        ),
+    ),
+    # "Images 0.28.0 and 0.27.1"
+    ("image", re.compile(r"(?i)\bimages?:?\s{1,3}`?v?(0\.\d{1,3}\.\d[A-Za-z0-9_.]{0,40})")),
+    ("vllm", re.compile(r"(?i)(?:^|[^a-z])vllm[-_]?v?([01]\.\d{1,3}(?:\.\d[A-Za-z0-9_+]{0,40})?)(?=[/\\])")),
+)
+"""Patterns of a release, the surest first, each with lower-case words that its lines contain."""
+_GPU_LINES: Final = (
+    re.compile(r"\bGPU \d{1,2}: ((?:NVIDIA |Tesla |GeForce |AMD )[^(,;|]{2,60})"),
+    re.compile(r"^\|\s{1,4}\d{1,2}\s{1,3}((?:NVIDIA |Tesla |GeForce |Quadro |GRID )[\w .+-]{1,40}?)\s{2,}"),
+    re.compile(r"different devices in the system: ([^,]{3,60})"),
+    re.compile(r"Your device '([^']{3,60})'"),
+    re.compile(r"\bon (NVIDIA [\w .-]{3,40}) \(compute capability"),
+)
+_LISTED: Final = re.compile(r"(?:GPU models and configuration: )?GPU (\d{1,2}): (?:NVIDIA |Tesla |AMD )")
+"""torch, utils/collect_env.py, and nvidia-smi -L: one line for each GPU of the host."""
+MOST_LISTED: Final = 256
+_GPU_WORDS: Final = ("GPU ", "|", "different devices", "Your device", "on NVIDIA")
+_TOTAL: Final = re.compile(r"MiB\s{0,4}/\s{0,4}(\d{3,7})MiB")
+_MENTIONED: Final = re.compile(
+    r"(?:\b|(?<=\d[xX]))(?:(?:RTX|GTX)[ -]?(?:PRO )?A?\d{3,4}(?: ?(?:Ti|SUPER|Ada|Blackwell|D))?|Tesla "
+    r"[A-Z]\d{1,3}|"
+    r"(?:A(?:10G|100|800|[456]000)|H(?:20|100|200|800)|L40S?|B(?:100|200|300)|V100S?|MI\d{2,3}[AX]?)"
+    r"(?:-[A-Z0-9-]{2,20})?(?= GPU|s?\b)|"
+    r"(?<![\w/.]-)(?<![/.])(?:A(?:2|10|16|30|40)|L(?:4|20)|T4)(?= GPU|s?\b)|"
+    r"H\d{3} NVL|(?<![\w/.]-)(?<![/.])[PM][14]0{1,2}(?= GPU|s?\b)|"
+    r"GB10|GB[23]00|GH200)(?=s?(?!\w|\.\w))"
+)
+"""A card as people write it, in the plural too."""
+_BARE: Final = re.compile(
+    r"(?:^|\b(?:on|with|an?|my|our|single|dual|two|four|[1248] ?x|nvidia|geforce) )"
+    r"([345]0[6-9]0(?: ?(?:Ti|ti|SUPER|super|D))?)s?(?=$|[ ,;.)/])(?! (?:tokens|requests|ms|MiB|MB|port)\b)",
+    re.IGNORECASE,
+)
+"""A card of which a person writes only the number."""
+_SERIES: Final = re.compile(r"(?i)\b([2-5]0)(?:[ -]series\b|xx\b(?! ?(?:%|error|status|http)))")
+"""A family of cards, `20-series`; the members differ in memory and not in what they can compute."""
+_CAPABILITIES: Final[Mapping[str, str]] = {"20": "7.5", "30": "8.6", "40": "8.9", "50": "12.0"}
+_CAPABLE: Final = re.compile(
+    r"(?i)\b(?:has|of|with) (?:cuda |compute )?capability (?:sm_?)?(\d{1,2})\.?(\d)\b|"
+    r"\b(?:current|device) capability:? (\d{1,2})\.?(\d)\b"
+)
+"""What the engine, torch and Triton say of the device; what they require stands behind other words."""
+_OF_GB10: Final = re.compile(r"(?i)\bDGX[ -]Spark\b|\bsm_?121a?\b")
+_PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron|npu)\b")
+_OTHER_FILES: Final = {
+    "rocm.py": "rocm",
+    "xpu.py": "xpu",
+    "tpu.py": "tpu",
+    "cpu.py": "cpu",
+    "cpu_attn.py": "cpu",
+    "cpu_worker.py": "cpu",
+    "cpu_model_runner.py": "cpu",
+    "xpu_worker.py": "xpu",
+    "xpu_model_runner.py": "xpu",
+    "tpu_worker.py": "tpu",
+    "neuron_worker.py": "neuron",
+    "hpu_worker.py": "hpu",
+    "hpu_model_runner.py": "hpu",
+}
+TITLED: Final = 3
+"""Lines at the beginning of a text in which its title stands."""
+_TAGGED: Final = re.compile(r"\[(ROCm|XPU|CPU|TPU|NPU)(?: Backend)?\]", re.IGNORECASE)
+"""A platform in the brackets of an issue's title."""
+_CALL_OF_OTHER: Final = re.compile(
+    r'File "[^"]{0,400}/vllm/[^"]{0,200}/((?:cpu|xpu|tpu|neuron|hpu)_(?:worker|model_runner|attn)\.py)"'
+)
+"""A call of a file that only one platform uses."""
+_OTHER_WORDS: Final = (
+    ("HIP out of memory", "rocm"),
+    ("vllm-openai-rocm", "rocm"),
+    ("rocm/vllm", "rocm"),
+    ("XPU out of memory", "xpu"),
+    ("tpu_model_runner.py", "tpu"),
+    ("quantization=tpu_int8", "tpu"),
+    ('"backend":"openxla"', "tpu"),
+    ("HSA_STATUS_ERROR", "rocm"),
+    ("HIP error: ", "rocm"),
+    ("AMD Instinct MI", "rocm"),
+    ("UR_RESULT_ERROR_", "xpu"),
+    ("rocm-smi", "rocm"),
+    ("VLLM_ROCM_", "rocm"),
+    ("vllm_ascend", "npu"),
+    ("torch_npu", "npu"),
+    ("vllm_neuron", "neuron"),
+    ("torch_neuronx", "neuron"),
+    ("neuronx_distributed", "neuron"),
+    ("libneuronxla", "neuron"),
+    ("intel/llm-scaler-vllm", "xpu"),
+    ("Intel Arc Pro", "xpu"),
+    ("Intel(R) Arc(TM)", "xpu"),
+    ("+xpu", "xpu"),
+    ("Platform plugin ascend is activated", "npu"),
+    ("Platform plugin metal is activated", "metal"),
+    ("vllm_metal", "metal"),
+)
+MOST_NAMES: Final = 64
+"""GPU names that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a text says beside the engine's own log."""
+
+    release: str | None
+    gpus: tuple[str, ...]
+    """Names of GPUs as a tool prints them, in the order of the text, without repetition."""
+    total_mib: int | None
+    """Total memory of the first GPU as nvidia-smi prints it."""
+    mentioned: tuple[str, ...]
+    """GPUs that a person names, such as ``RTX 3090``."""
+    platform: str | None
+    """`cuda`, `rocm`, `cpu`, `xpu`, `tpu`; ``None`` if the text does not say."""
+    capability: str | None = None
+    """Compute capability of the GPU, as the text says it or by the family that it names."""
+    ray: RayGpus | None = None
+    """GPUs that Ray counts and that the start waits for."""
+    given: tuple[str, ...] = ()
+    """Variables that the text sets, as ``NAME=value``, and flags that did not help, as they are written."""
+    driver: Driver | None = None
+    """Of the GPU, with the CUDA of the installed torch; ``None`` where the text does not print both."""
+    works: tuple[ReportedToWork, ...] = ()
+    """Sentences that say with what it works."""
+    host: frozenset[str] = frozenset()
+    """What the text tells of the host, by the names of host_facts.toml."""
+    tried: frozenset[str] = frozenset()
+    """Names of actions that a person tried in vain."""
+    gpu_count: int | None = None
+    """GPUs of the host, where a tool lists them all."""
+
+
+NOTHING: Final = Surroundings(None, (), None, (), None)
+"""Of a text that holds nothing but the log."""
+
+
+def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
+    """Return what a text says about its release, its GPUs and its platform beside the engine's log."""
+    totals = (match for line in lines if "MiB" in line.text and (match := _TOTAL.search(line.text)))
+    total = next(totals, None)
+    return Surroundings(
+        release=_release(lines),
+        gpus=_unique(_gpus(lines)),
+        total_mib=None if total is None else int(total[1]),
+        mentioned=_unique(_mentions(lines)),
+        platform=_platform(lines),
+        capability=next(_capabilities(lines), None),
+        ray=read_ray_gpus(lines),
+        given=given_settings(lines),
+        driver=read_driver(lines),
+        works=what_works(lines),
+        host=host_facts(lines),
+        tried=tried_actions(lines),
+        gpu_count=_gpu_count(lines),
+    )
+
+
+NEAR: Final = 80
+"""Characters around a release that say whether it works."""
+_WORKS: Final = re.compile(
+    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:works?|worked|fine|downgrad\w{0,4}|upgrad\w{0,4} from)(?: "
+    r"[^.,;]{0,60})?$"
+)
+_LEFT: Final = re.compile(r"(?i)[^.]{0,20}\bbut (?:after|since) (?:upgrad|updat)")
+
+
+def _release(lines: Sequence[LogLine]) -> str | None:
+    candidates = [
+        line.text
+        for line in lines
+        if line.origin is None and any(words in line.text.lower() for words in ("vllm", "image"))
+    ]
+    for words, pattern in _RELEASES:
+        found = (
+            (text, match)
+            for text in candidates
+            if words in text.lower()
+            for match in islice(pattern.finditer(text), MOST_NAMES)
+        )
+        for text, match in islice(found, MOST_NAMES):
+            if not _works(text, match):
+                return match[1].rstrip(".")
+    return None
+
+
+def _works(text: str, release: re.Match[str]) -> bool:
+    """Whether a person says that something works with a release, which is not the one that failed."""
+    before, after = text[max(0, release.start() - NEAR) : release.start()], text[release.end() :][:NEAR]
+    return _WORKS.search(before) is not None or _LEFT.match(after) is not None
+
+
+def _gpus(lines: Sequence[LogLine]) -> Iterator[str]:
+    for line in lines:
+        if any(map(line.text.__contains__, _GPU_WORDS)):
+            for pattern in _GPU_LINES:
+                yield from (match[1].strip() for match in pattern.finditer(line.text))
+
+
+def _gpu_count(lines: Sequence[LogLine]) -> int | None:
+    """Return how many GPUs collect_env and nvidia-smi -L list; ``None`` where they list none."""
+    listed = (match for line in lines if "GPU " in line.text and (match := _LISTED.match(line.text)))
+    return len({match[1] for match in islice(listed, MOST_LISTED)}) or None
+
+
+def _mentions(lines: Sequence[LogLine]) -> Iterator[str]:
+    for line in lines:
+        if line.origin is None and not line.text.startswith("File "):
+            for match in _MENTIONED.finditer(line.text):
+                # Of a card whose name ends in S the plural looks like another card.
+                plural = line.text[match.end() : match.end() + 1] == "s"
+                yield from (match[0], f"{match[0]}S") if plural else (match[0],)
+            yield from (f"RTX {match[1]}" for match in _BARE.finditer(line.text))
+            if _OF_GB10.search(line.text):
+                yield "GB10"
+
+
+def _capabilities(lines: Sequence[LogLine]) -> Iterator[str]:
+    """Yield the compute capabilities that a text names: in messages, then by families of cards."""
+    for line in lines:
+        if "apability" in line.text and (match := _CAPABLE.search(line.text)) is not None:
+            yield f"{match[1] or match[3]}.{match[2] or match[4]}"
+    for line in lines:
+        if "0" in line.text and line.origin is None and (match := _SERIES.search(line.text)) is not None:
+            yield _CAPABILITIES[match[1]]
+
+
+def _platform(lines: Sequence[LogLine]) -> str | None:
+    for line in lines[:TITLED]:
+        if line.text[:1] == "[" and (tag := _TAGGED.search(line.text[:80])) is not None:
+            return tag[1].lower()
+    for line in lines:
+        match = _PLATFORM.search(line.text) if "platform " in line.text else None
+        if match is not None:
+            return match[1]
+    for line in lines:
+        if line.origin is not None and (file := line.origin[0].rpartition("/")[2]) in _OTHER_FILES:
+            return _OTHER_FILES[file]
+        if line.text.startswith('File "') and (call := _CALL_OF_OTHER.match(line.text)) is not None:
+            return call[1].partition("_")[0]
+        for words, platform in _OTHER_WORDS:
+            if words in line.text:
+                return platform
+    return None
+
+
+def _unique(names: Iterator[str]) -> tuple[str, ...]:
+    kept: dict[str, None] = {}
+    for name in names:
+        kept.setdefault(name)
+        if len(kept) == MOST_NAMES:
+            break
+    return tuple(kept)

@@ -1,0 +1,1 @@
+"""Exceptions and tracebacks in a log, whatever stands before them."""

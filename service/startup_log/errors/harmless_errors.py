@@ -1,0 +1,60 @@
+"""Tells errors that end nothing, by what they say of themselves or by what came after them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from service.startup_log.text.lines import LogLine
+
+_HARMLESS: Final = (
+    *("This won't affect Ray", "This is unlikely to affect the main functionalities"),
+    *("Cannot use FA version", "@pytest.mark.", "Error retrieving safetensors: ", "java.lang.", "java.util."),
+    'JSONDecodeError("Expecting value", s, err.value) from None',
+)
+"""What an error says of itself that ends nothing: Ray 2, src/ray/stats/metric_exporter.cc; WSL's driver;
+vLLM 0.8.5 to 0.19.0, fa_utils.py get_flash_attn_version, and 0.14.0 to 0.33.0, transformers_utils/config.py
+try_get_safetensors_metadata, which answer None then; a test's conditions; exceptions of Java;
+the source of Python's reader of JSON."""
+
+
+_OF_CPUINFO: Final = "JSONDecodeError: Expecting value: line 1 column 2 (char 1)"
+"""py-cpuinfo, cpuinfo.py get_cpu_info, in the thread that reports how vLLM is used: of an engine that died
+later it was not the reason."""
+_DEAD: Final = ("EngineDeadError", "Fatal Python error: Aborted", "RuntimeError: cancelled")
+
+
+_NOT_THERE: Final = ("happens when checking CUDA platform", " platform is not available because")
+_THERE: Final = (
+    *(
+        words.format(name)
+        for words in ("Confirmed {} platform", "etected platform {}")
+        for name in ("ROCm", "rocm", "XPU", "xpu", "CPU", "cpu", "TPU", "tpu", "HPU", "hpu")
+    ),
+    "rocm/vllm",
+)
+"""vLLM 0.8.0 to 0.33.0, platforms/__init__.py: what it logs of platforms; AMD's image."""
+
+
+def harmless(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of exceptions that say of themselves that they end nothing."""
+    raised = list(raised)
+    of_usage = {at for at in raised if _OF_CPUINFO in lines[at].text}
+    if of_usage and not any(map(_died, lines)):
+        of_usage = set()
+    return {at for at in raised if is_harmless(lines[at])} | of_usage
+
+
+def _died(line: LogLine) -> bool:
+    """Whether a line says that the engine, which had started, died."""
+    return any(map(line.text.__contains__, _DEAD))
+
+
+def is_harmless(line: LogLine) -> bool:
+    """Whether an error says of itself that it ends nothing."""
+    return any(map(line.text.__contains__, _HARMLESS))
+
+
+def of_other_platforms(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of lines which say that a platform is not there, beside one that is."""
+    said = [at for at, line in enumerate(lines) if any(map(line.text.__contains__, _NOT_THERE))]
+    found = said and any(any(map(line.text.__contains__, _THERE)) for line in lines)
+    return set(said) if found else set()

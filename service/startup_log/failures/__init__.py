@@ -1,0 +1,1 @@
+"""Which failure a text shows: the root among its errors, and its cause."""

@@ -1,0 +1,354 @@
+"""Finds how a start failed: the engine's own message, and the cause that it indicates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from service.startup_log.catalogue.known_words import (
+    KnownWords,
+    SearchedLines,
+    known_words,
+    over_two_lines,
+    requests_beside_failures,
+    shows_death,
+)
+from service.startup_log.catalogue.origins import NOWHERE
+from service.startup_log.catalogue.phrases import CAUSES, FailureCause
+from service.startup_log.environment.drivers import needed_for, read_driver
+from service.startup_log.errors.exceptions import (
+    FRAME,
+    HEADINGS,
+    MOST_CHAINED,
+    Raised,
+    last_of_chain,
+    raised_in,
+)
+from service.startup_log.errors.harmless_errors import harmless, of_other_platforms
+from service.startup_log.errors.shown_text import of_no_program, without_devices
+from service.startup_log.errors.tracebacks import (
+    frames_above,
+    ignored_by_python,
+    is_source,
+    of_collect_env,
+)
+from service.startup_log.failures.described_failures import of_quoting_title
+from service.startup_log.failures.failed_builds import with_first_error
+from service.startup_log.failures.forms import with_form
+from service.startup_log.failures.inspections import with_inspected
+from service.startup_log.failures.left_of_tracebacks import by_cut_calls, decided_by_message, with_cut_calls
+from service.startup_log.failures.logged_failure import (
+    Failure,
+    is_of_request,
+    is_wrapper,
+    of_exception,
+    of_known,
+)
+from service.startup_log.failures.mended_errors import mended
+from service.startup_log.failures.printed_lines import printed_lines
+from service.startup_log.failures.said_failures import of_hang, of_people
+from service.startup_log.failures.titles import ENDED, FAULT, with_reason, with_title
+from service.startup_log.failures.which_traceback import (
+    below_heading,
+    first_raised,
+    handled_before,
+    in_connector,
+    with_calls_below,
+    without_contradicted,
+    without_other_title,
+)
+from service.startup_log.prose.complaints import only_describes_change
+from service.startup_log.prose.documents import is_document
+from service.startup_log.text.lines import LogLine
+from service.startup_log.text.pytest_reports import repeated_in_summary
+
+OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
+"""Causes that say only that another process failed, so that an exception in a person's words says more."""
+STICKY: Final = frozenset({"illegal_memory_access", "illegal_instruction", "device_side_assert"})
+"""Errors of a kernel that CUDA reports at each later call, so that even a destructor's exception, which
+Python ignores, shows them."""
+CRASHED: Final = frozenset({"process_crashed", "bus_error"})
+"""Causes of a process that ended in compiled code; frames beside them only say where it was."""
+REQUEST: Final = "request_failed"
+"""The cause that says only that a request was not answered."""
+OF_CLIENTS: Final = frozenset({"APIStatusError", "BadRequestError", "UnprocessableEntityError"})
+"""Exceptions of the package openai, with which a client says what the server answered."""
+_REFUSED: Final = "Error code: 4"
+"""openai, _exceptions.py and _client.py: the beginning of the message, with the answer's status."""
+_NOT_LOADED: Final = "kernel image is invalid"
+"""CUDA, cudaErrorInvalidKernelImage: of an old driver, or of a build without kernels for this GPU."""
+_DRIVER: Final = next(cause for cause in CAUSES if cause.name == "driver_too_old")
+_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
+CONNECTION_LOST: Final = frozenset({"ConnectionResetError", "BrokenPipeError"})
+"""Classes of exceptions that mostly follow from the end of another process of the engine."""
+OF_TRANSPORT: Final = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
+"""httpcore, _exceptions.py, and Python: a connection that was not made; a client's library says what for."""
+NOT_REACHED: Final = "server_not_reached"
+"""The cause of a client that no server answered."""
+OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
+"""Ends of classes that say no more."""
+MOST_QUOTED: Final = 64
+"""Exceptions with the words of a title above which calls are looked for."""
+QUOTES: Final = "\"'`.\u2026"
+"""Ends of a title behind the words that it quotes."""
+ANY_PART: Final = "*"
+"""Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
+
+
+def find_failure(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the root of a failure, or None if the log shows no failure."""
+    lines = SearchedLines(lines)
+    printed = printed_lines(lines)
+    no_report = only_describes_change(lines) or is_document(printed)
+    found = None if no_report else of_hang(_root_of(printed), printed)
+    if found is None or found.cause is None:
+        return found
+    if (older := _of_driver(found, lines)) is not None:
+        return older
+    vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
+    found = with_inspected(with_first_error(found, lines), lines)
+    return with_form(with_reason(found, lines) if vague else found, lines)
+
+
+def _of_driver(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return a kernel that an older driver could not load, as the text shows, as a fault of that."""
+    driver = read_driver(lines) if _NOT_LOADED in failure.message else None
+    lags = driver is not None and needed_for(failure.message, driver).lags
+    return replace(failure, cause=_DRIVER) if lags else None
+
+
+def _root_of(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the root of a failure, or None if the log shows no failure.
+
+    In this order: the first message of a known cause that was raised or logged as an error, since later
+    errors only follow from it (in workers, the engine's core, the server); such a message anywhere else, or
+    over two lines; the first other exception; a message that follows from another failure; an exception in a
+    person's sentence; a person's description of the failure. What the program says comes before what a person
+    says of it, even where it does not show the cause.
+    """
+    raised = {each.at: each for each in raised_in(lines)}
+    summary = repeated_in_summary(raised, lines)
+    raised = {at: each for at, each in raised.items() if at not in summary}
+    known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
+    sticky = {each.at for each in known if each.cause.name in STICKY}
+    ignored = (ignored_by_python(raised, lines) - sticky) | summary
+    other = (
+        of_collect_env(raised, lines)
+        | ignored
+        | _quoting_titles(raised, lines)
+        | of_no_program(lines, raised.keys())
+    )
+    other |= of_other_platforms(lines) | harmless(raised, lines) | _repeated_above(raised, other, lines)
+    other |= without_devices(lines) if raised.keys() - other else set()
+    other |= mended({*raised, *(each.at for each in known)} - other, lines)
+    known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
+    known = without_contradicted(known, raised, lines)
+    requests = requests_beside_failures(known, lines)
+    known = [each for each in known if each.at not in requests]
+    other |= _of_requests(raised, lines)
+    known = [each for each in known if each.at not in other]
+    raised = {at: each for at, each in raised.items() if at not in other}
+    strong = [each for each in known if not each.cause.weak]
+    weak = [each for each in known if each.cause.weak]
+    errors = [each for each in strong if each.at in raised or lines[each.at].level]
+    roots = [each for each in raised.values() if not (each.is_empty or _only_wraps(each, lines))]
+    weakly = {each.at for each in weak} | requests
+    certain = [each for each in errors if ANY_PART not in each.cause.parts]
+    certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
+    certain = without_other_title(certain, lines)
+    first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
+    if first is not None:
+        first = with_calls_below(below_heading(first, certain, raised, lines), certain, raised, lines)
+        if (handled := handled_before(first, certain, raised, lines)) is not None:
+            return with_cut_calls(of_exception(handled, lines), lines)
+        if (found := _of_part(first.cause, errors, raised, lines)) is not None:
+            return found
+        return _of_root(first, strong, raised, lines)
+    own = [each for each in roots if not each.in_prose and each.at not in weakly]
+    if own:
+        ended_in = _end_of_chain(own[0], roots, weak, lines)
+        return _of_own(own, lines) if ended_in is None else of_known(ended_in, [ended_in], raised, lines)
+    if weak:
+        of_parts = (
+            _of_part(cause, weak, raised, lines)
+            for cause in {each.cause.name: each.cause for each in weak}.values()
+        )
+        return next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
+    described = of_people(roots, lines)
+    return None if described is None else _after_yielding(described, lines)
+
+
+def _of_own(own: Sequence[Raised], lines: Sequence[LogLine]) -> Failure:
+    """Return the first of the program's exceptions whose words are not known, or the end of its chain."""
+    root = first_raised(last_of_chain(own, lines), own, lines)
+    return _after_yielding(with_cut_calls(of_exception(root, lines), lines), lines)
+
+
+def _end_of_chain(
+    root: Raised, roots: Sequence[Raised], weak: Sequence[KnownWords], lines: Sequence[LogLine]
+) -> KnownWords | None:
+    """Return the weak words of the exception with which a chain ends; ``None`` where it ends in others.
+
+    What was raised while the first one was handled says what failed, but for the end of a process.
+    """
+    if root.type in OF_TRANSPORT:
+        return next((each for each in weak if each.at > root.at and each.cause.name == NOT_REACHED), None)
+    end = last_of_chain([root, *(each for each in roots if each.at > root.at)], lines)
+    said = next((each for each in weak if each.at == end.at), None)
+    return None if said is None or said.cause.name in OF_OTHERS | ENDED | {REQUEST} else said
+
+
+def _only_wraps(each: Raised, lines: Sequence[LogLine]) -> bool:
+    """Whether an exception only follows from another one; a connection that a connector lost does not."""
+    # A person's sentence names the wrapper beside what it wraps.
+    text = f"{each.type}: {each.message}" if each.in_prose else lines[each.at].text
+    return is_wrapper(text) and not (each.type in CONNECTION_LOST and in_connector(each, lines))
+
+
+def _of_weak(
+    weak: Sequence[KnownWords],
+    roots: Sequence[Raised],
+    raised: Mapping[int, Raised],
+    lines: Sequence[LogLine],
+) -> Failure:
+    """Return what words that follow from another failure tell, with what the rest of the text says of it."""
+    if (decided := decided_by_message(lines)) is not None:
+        return decided
+    # A cause without an exception of its own only says where something failed.
+    typed = [each for each in weak if each.cause.type]
+    raises = (each for each in typed if each.at in raised and each.cause.name not in OF_OTHERS)
+    best = with_calls_below(next(raises, (typed or weak)[0]), weak, raised, lines)
+    if lines[best.at].text.startswith(FRAME) or best.cause.name in OF_OTHERS:
+        best = next((each for each in weak if each.cause.name in CRASHED), best)
+    named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
+    if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
+        return with_cut_calls(of_exception(named, lines), lines)
+    if best.cause.name in ENDED and (quoted := of_quoting_title(lines)) is not None:
+        return quoted
+    found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
+    called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
+    if called is not None and called.cause is not best.cause:
+        return called
+    # A message of a form of its own says why.
+    return found if best.cause.form_of(found.message) is not None else with_title(found, lines)
+
+
+def _quoting_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the position of a title that quotes an exception which the text has below, with its calls.
+
+    A title may be nothing but a class, or have more words than the message.
+    """
+    at = next((at for at, line in enumerate(lines) if line.text), None)
+    title = None if at is None else raised.get(at)
+    if at is None or title is None or lines[at].level or lines[at].origin:
+        return set()
+    below = (each for each in raised.values() if each.at != at and each.type == title.type and each.message)
+    if not title.message:
+        return {at} if any(below) else set()
+    quoted = (each for each in below if _quotes(title.message, each))
+    return {at} if any(frames_above(each.at, lines) for each in islice(quoted, MOST_QUOTED)) else set()
+
+
+def _quotes(title: str, exception: Raised) -> bool:
+    """Whether a title has the message of an exception, or its beginning, within quotes or not."""
+    words = title.rstrip(QUOTES)
+    return exception.message in title or (bool(words) and exception.message.startswith(words))
+
+
+def _repeated_above(raised: Mapping[int, Raised], other: set[int], lines: Sequence[LogLine]) -> set[int]:
+    """Return the position of a title that quotes an exception which ended nothing."""
+    at = next((at for at, line in enumerate(lines) if line.text), None)
+    title = None if at is None else raised.get(at)
+    if title is None or lines[title.at].level:
+        return set()
+    quoted = (raised[each] for each in other if each in raised and each != title.at)
+    return {title.at} if any(each.message and each.message in title.message for each in quoted) else set()
+
+
+def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of exceptions of requests, if the engine itself raised one and ended with it."""
+    requests = {at for at in raised if is_of_request(lines[at])}
+    own = (
+        at
+        for at in raised
+        if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text)
+    )
+    return requests if requests and shows_death(lines) and next(own, None) is not None else set()
+
+
+def _of_messages(
+    known: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Sequence[KnownWords]:
+    """Return known words without those that stand beside an exception in a sentence, and not in its message.
+
+    That holds for words that count in an exception alone; what the message itself says takes their place.
+    """
+    beside = [
+        raised[each.at]
+        for each in known
+        if each.cause.raised and each.at in raised and _is_within(raised[each.at], lines[each.at].text)
+    ]
+    if not beside:
+        return known
+    messages = [replace(lines[each.at], text=f"{each.type}: {each.message}") for each in beside]
+    said = {beside[each.at].at: replace(each, at=beside[each.at].at) for each in known_words(messages)}
+    replaced = {each.at for each in beside}
+    kept = (said.get(each.at) if each.at in replaced else each for each in known)
+    return [each for each in kept if each is not None]
+
+
+def _of_client(known: KnownWords, raised: Mapping[int, Raised]) -> KnownWords:
+    """Return known words; in a client's exception they say why a running server refused its request."""
+    exception = raised.get(known.at)
+    refused = exception is not None and exception.type in OF_CLIENTS and _REFUSED in exception.message
+    return known if not refused or known.cause.of_request else replace(known, cause=_REQUEST)
+
+
+def _is_within(exception: Raised, text: str) -> bool:
+    """Whether a line has a sentence around an exception."""
+    return bool(exception.message) and not text.rstrip("` ").endswith(exception.message.rstrip("` "))
+
+
+def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
+    """Whether words count that are in no exception."""
+    return not known.cause.raised and not is_source(known.at, lines)
+
+
+def _of_part(
+    cause: FailureCause, known: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure | None:
+    """Return the failure by the part that raised it, if that says more than words which many parts have."""
+    same = [each.at for each in known if each.cause == cause and each.at in raised] if cause.parts else []
+    # In a title it stands without the calls that show the part.
+    for at in sorted(same[:MOST_CHAINED], key=lambda at: not frames_above(at, lines)):
+        found = of_exception(raised[at], lines)
+        if found.cause is not None and cause.parts & {found.cause.name, ANY_PART}:
+            return found
+    return None
+
+
+def _of_root(
+    first: KnownWords, strong: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure:
+    """Return the failure of the first known words, or of the cause from which they follow."""
+    root = _yielded(first, lines)
+    if root.cause.raised and first.at in raised:
+        # The words of such a root only tell which of several causes the exception has.
+        return replace(of_known(first, strong, raised, lines), cause=root.cause)
+    return of_known(root, [*strong, root], raised, lines)
+
+
+def _after_yielding(found: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return an exception whose words are not known with the cause from which its own follows."""
+    if found.cause is None or not found.cause.yields_to:
+        return found
+    cause = _yielded(KnownWords(0, found.cause, {}), lines).cause
+    return found if cause is found.cause else replace(found, cause=cause, origin=NOWHERE)
+
+
+def _yielded(first: KnownWords, lines: Sequence[LogLine]) -> KnownWords:
+    """Return the cause from which another one follows, if the log has its words, as a warning too."""
+    if not first.cause.yields_to:
+        return first
+    roots = {each.cause.name: each for each in reversed(list(known_words(lines, quiet=True)))}
+    return next((roots[name] for name in first.cause.yields_to if name in roots), first)

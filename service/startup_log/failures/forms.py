@@ -1,0 +1,26 @@
+"""Says which form of its cause a failure has: by its message, its traceback and the rest of the log."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from service.startup_log.catalogue.phrases import CauseForm
+from service.startup_log.failures.advice import facts_in
+from service.startup_log.failures.logged_failure import Failure
+from service.startup_log.text.lines import LogLine
+
+
+def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return a failure with the form of its cause: the first whose conditions the log fulfils."""
+    if failure.cause is None:
+        return failure
+    texts = [line.text.lower() for line in lines]
+    fits = (form for form in failure.cause.forms if _fits(form, failure, texts))
+    return replace(failure, form=next(fits, None), facts=facts_in(texts))
+
+
+def _fits(form: CauseForm, failure: Failure, texts: Sequence[str]) -> bool:
+    if not form.is_of(f"{failure.type}: {failure.message}"):
+        return False
+    if form.within and not any(part in f"/{frame.path}" for frame in failure.frames for part in form.within):
+        return False
+    return not form.beside or any(words in text for text in texts for words in form.beside)

@@ -1,0 +1,27 @@
+"""Keeps of a text what the engine's programs printed, and what a person says of them."""
+
+from collections.abc import Sequence
+
+from service.startup_log.catalogue.known_words import SearchedLines
+from service.startup_log.errors.conditional_errors import names_other_engines, of_other_engines
+from service.startup_log.errors.exceptions import raised_in
+from service.startup_log.errors.shown_code import blanked, without_code
+from service.startup_log.failures.wrapped_messages import unwrapped
+from service.startup_log.text.lines import LogLine
+
+
+def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
+    """Return the lines with an empty text in place of source, advice and the errors of other engines.
+
+    A message that was wrapped is read in one line.
+    """
+    shown = unwrapped(without_code(lines))
+    printed = lines if shown is lines and isinstance(lines, SearchedLines) else SearchedLines(shown)
+    if not names_other_engines(printed):
+        return printed
+    errors = {each.at for each in raised_in(printed)} | {each.at for each in printed.known}
+    others = of_other_engines(errors, printed)
+    if errors and errors <= others:
+        # The text is about another engine.
+        others = set(range(len(printed)))
+    return SearchedLines(blanked(printed, others)) if others else printed

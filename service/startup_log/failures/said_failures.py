@@ -1,0 +1,142 @@
+"""Weighs what a person says of a failure against what is left of the program's own words."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from service.startup_log.catalogue.phrases import FailureCause
+from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
+from service.startup_log.errors.exceptions import HEADINGS, Raised
+from service.startup_log.failures.described_failures import in_words, of_sentence
+from service.startup_log.failures.left_of_tracebacks import cut_off, with_calls, with_cut_calls
+from service.startup_log.failures.logged_failure import Failure, is_wrapper, of_exception
+from service.startup_log.failures.titles import (
+    BEFORE_THE_ENGINE,
+    ENDED,
+    HANGING,
+    MOST_OF_TITLE,
+    as_described,
+    beside,
+    quotes_error,
+    said_by,
+)
+from service.startup_log.prose.complaints import FAILING
+from service.startup_log.prose.sentences import sentences
+from service.startup_log.prose.symptoms import HANG, described, says_hang
+from service.startup_log.text.lines import LogLine
+
+INTERRUPTED: Final = "interrupted"
+"""The cause of a process that a person or a supervisor ended."""
+SETTINGS: Final = "settings_refused"
+"""The cause of a check whose reason its calls do not show."""
+
+
+def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure that a person describes, or what is left of a traceback that says more."""
+    vague = all(each.type in HEADINGS for each in roots)
+    words = of_sentence(lines) or in_words(lines) if vague else None
+    if words is None and roots:
+        words = with_cut_calls(of_exception(roots[0], lines), lines)
+    if words is not None and not words.paraphrased and words.cause is not None:
+        return words
+    left = cut_off(lines, complains=words is not None)
+    if words is None or left is None:
+        return left or words
+    return _surer(words, left, lines)
+
+
+def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what a person says, or what is left of the program's own words where that is the surer."""
+    if not words.paraphrased and words.type:
+        return with_calls(words, left)
+    if words.paraphrased and (beside := _program_s_own(words, left, lines)) is not None:
+        return beside
+    if left.type and left.cause is not None:
+        # The source below the last call raises an exception by its class.
+        return left
+    if words.cause is None:
+        only_ended = left.cause is None or left.cause.name in ENDED
+        return words if only_ended and is_wrapper(left.message) and quotes_error(words.message) else left
+    # What is left of a traceback says more than prose, or than a title that says only what happened.
+    title = words.line <= next((line.number for line in lines if line.text), 0)
+    title = title and not (words.cause.weak or words.cause.name in BEFORE_THE_ENGINE)
+    if left.cause is None or ((title or not left.frames) and not words.follows):
+        return replace(words, cut=bool(left.frames) and left.cut)
+    return left
+
+
+def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return what the program says, where it comes before a person's words; ``None`` where it does not.
+
+    So do messages that decide, the front end's error, and calls beside words that are only those of a model's
+    name, of a hang in which the program logged an error, or of what a running engine does where they show how
+    one failed.
+    """
+    quotes = quotes_error(words.message)
+    decides = left.cause is not None and left.cause.decides
+    follows = left.cause is None and is_wrapper(left.message) and not quotes
+    if not words.type and (decides or follows):
+        return _beside_words(left, lines)
+    if words.cause is None or not left.frames or quotes:
+        return None
+    beside = _beside_words(left, lines)
+    hangs = words.cause.name in HANGING and left.cause is None and _is_error(left, lines)
+    called = left.cause if left.cause is left.origin.cause else None
+    if words.cause.of_request and called is not None and not (called.weak or called.name == SETTINGS):
+        return beside
+    return beside if hangs or (beside.said is None and (left.cause is not None or left.cut)) else None
+
+
+def _is_error(failure: Failure, lines: Sequence[LogLine]) -> bool:
+    """Whether the program logs what is left of its traceback as an error; a dump of a stack is none."""
+    return any(line.level in FAILING for line in lines if line.number == failure.line)
+
+
+def _beside_words(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what the program says, with the cause that a person describes."""
+    found = described(sentences(lines), counts=beside(lines))
+    if found is None or found.cause is None or found.general or quotes_error(found.sentence.text):
+        return failure
+    return replace(failure, said=said_by(found, found.cause))
+
+
+def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
+    """Return a failure with whether the engine hangs, as a person says.
+
+    A process that hangs raises nothing: what a log under such a title reports as an error, without an
+    exception, did not end it.
+    """
+    if found is not None and found.cause is not None and found.cause.name == INTERRUPTED:
+        return _of_interrupted_hang(found, lines)
+    if found is None or found.type or found.cause is None:
+        return found
+    return found if found.cause.name in ENDED or _is_cut(found) else _of_hang(found, found.cause, lines)
+
+
+def _of_interrupted_hang(found: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return what a person says of a process that hung until somebody ended it; else the interruption."""
+    said = sentences(lines)
+    hang = described(said, counts=lambda cause: cause.name in HANGING) if says_hang(said) else None
+    return found if hang is None or hang.cause is None else replace(as_described(hang), hangs=True)
+
+
+def _is_cut(failure: Failure) -> bool:
+    """Whether a failure is only what is left of a traceback."""
+    return failure.cut and not failure.paraphrased
+
+
+def _of_hang(found: Failure, cause: FailureCause, lines: Sequence[LogLine]) -> Failure:
+    if not says_hang(sentences(lines)):
+        return replace(found, hangs=cause.name in HANGING)
+    title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
+    logged = next(line for line in lines if line.number == found.line)
+    if found.paraphrased and logged.level and title is not None:
+        line = title.sentence.line
+        return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
+    if found.paraphrased and cause.of_request:
+        return found
+    if found.paraphrased or cause.name in HANGING:
+        return replace(found, hangs=True)
+    if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
+        return found
+    return replace(as_described(title), hangs=True)

@@ -1,0 +1,1 @@
+"""Sentences that people write around a log."""

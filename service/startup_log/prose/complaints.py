@@ -1,0 +1,88 @@
+"""Says whether a person complains of a failure in one sentence."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from service.startup_log.catalogue.phrases import FailureCause
+from service.startup_log.errors.tracebacks import HEADER, frame_of
+from service.startup_log.text.lines import LogLine
+
+MOST_OF_CHANGE: Final = 200
+"""Lines of a text in which the headings of a form are looked for."""
+FAILING: Final = frozenset({"ERROR", "CRITICAL"})
+"""Levels of lines that report a failure."""
+_FAILS: Final = re.compile(rf"{re.escape(HEADER)}|[a-z]error: |exception in ", re.IGNORECASE)
+"""What shows that a text is about a failure."""
+_COMPLAINS: Final = re.compile(
+    r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
+    r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
+    r"error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|"
+    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""
+_TROUBLE: Final = re.compile(
+    r"(?i)\b(?:bug|issues?|problems?|errors?|exception|troubleshoot\w{0,3}|known limitations?|symptoms?|faq|"
+    r"incident|regression|post-?mortem|debug\w{0,5}|why .{1,60} fail\w{0,3})\b|\u95ee\u9898|\u6545\u969c|"
+    r"\u6392\u67e5|\u6392\u9519|\u30c8\u30e9\u30d6\u30eb|\ubb38\uc81c"
+)
+"""What shows that a heading is about failures."""
+_DENIES: Final = re.compile(
+    r"\b(?:no|never|not|without)(?: an?| any)? "
+    r"(?:oom|errors?|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?)",
+    re.IGNORECASE,
+)
+"""What shows that a person's sentence is about no failure."""
+
+
+_CHANGE: Final = re.compile(r"(?i)^#{1,4} (?:purpose|test plan|test result|what this pr does)\b")
+_THIS_CHANGE: Final = re.compile(
+    r"(?i)^[\s>*-]{0,8}this (?:pr|pull request) "
+    r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac)\w{0,4}\b"
+)
+"""Beginning of a sentence about a change."""
+_REPORTS: Final = ("[bug]", "# [bug]", "[usage]", "# [usage]")
+"""Beginnings of the titles of reports."""
+_SUMMARY: Final = re.compile(r"(?i)^#{1,4} (?:summary|what does this pr do|changes)\b")
+_CHANGES: Final = re.compile(
+    r"(?i)^#{0,2} ?(?:\[(?:bug-?fix|build|ci|ci/build|core|kernel|hardware|model|frontend|refactor|feat)\])"
+    r"|^#{0,2} ?(?:fix|fixes|add|adds|support|enable|update|bump|remove|guard|revert)\b"
+)
+"""Headings of the forms for changes of code, and beginnings of their titles."""
+
+
+def describes_change(lines: Sequence[LogLine]) -> bool:
+    """Whether a text describes a change of code, and no failure: by its headings, and by its title."""
+    heads = [line.text for line in lines[:MOST_OF_CHANGE] if line.text.startswith("#")]
+    title = next((line.text for line in lines if line.text), "")
+    if title.lower().startswith(_REPORTS):
+        return False
+    described = any(_THIS_CHANGE.match(line.text) for line in lines[:MOST_OF_CHANGE])
+    if described or any(map(_CHANGE.match, heads)):
+        return True
+    return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
+
+
+def only_describes_change(lines: Sequence[LogLine]) -> bool:
+    """Whether a text describes a change of code, and holds neither an error of a log nor calls."""
+    return describes_change(lines) and not any(
+        line.level in FAILING or frame_of(line) is not None for line in lines
+    )
+
+
+def is_complaint(line: LogLine, cause: FailureCause) -> bool:
+    """Whether a person says in one sentence that something failed, and why."""
+    if line.level or _DENIES.search(line.text):
+        return False
+    return _COMPLAINS.search(line.text) is not None and not any(map(line.text.__contains__, cause.unless))
+
+
+def is_about_failure(line: LogLine) -> bool:
+    """Whether a line, such as a heading, says that something failed, or is about what can fail."""
+    return _COMPLAINS.search(line.text) is not None or _TROUBLE.search(line.text) is not None
+
+
+def reports_failure(line: LogLine) -> bool:
+    """Whether a program says on a line that something failed."""
+    return line.level in FAILING or _FAILS.search(line.text) is not None or frame_of(line) is not None

@@ -1,0 +1,249 @@
+"""Finds what a person wrote around a log: the title and the sentences of an issue, a question, a message."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Final
+
+from service.startup_log.catalogue.phrases import BEGINNINGS, MILESTONES, TEMPLATES
+from service.startup_log.catalogue.templates import SentenceIndex, any_contains
+from service.startup_log.catalogue.whole_messages import continues
+from service.startup_log.errors.tracebacks import HEADER, frame_of
+from service.startup_log.text.lines import LogLine
+
+MOST: Final = 240
+"""Sentences of a text that are read."""
+MOST_LINES: Final = 3000
+"""Lines of a text in which they are looked for."""
+MOST_PARAGRAPHS: Final = 1000
+"""Paragraphs in which they are looked for."""
+LONGEST: Final = 400
+"""Characters of a sentence that are read."""
+LEAST_WORDS: Final = 4
+"""Words of a sentence below the title."""
+_PLAIN: Final = 0.6
+"""Share of the words of a sentence that are words, and not numbers, paths or code."""
+_TAGS: Final = re.compile(
+    r"^[#\s>*_]{0,8}((?:\[[A-Za-z][^\]\[:]{1,30}\][\s:\uff1a-]{0,4}){1,4})(?:</?title>)?"
+)
+_TAG: Final = re.compile(r"\[([^\]\[]{1,40})\]")
+_NO_VERB: Final = (
+    r"(?!.{0,200}\b(?:fail|error|cannot|hang|when|after|does|not|crash|takes|stuck|never)[a-z]{0,4}\b)"
+)
+_NO_FAULT: Final = r"(?i:(?!.{0,60}\b(?:cannot|fail|error|unable|issue|problem)))"
+_UNSAID: Final = (
+    # Checks of a form, tables, code, flags; prompts, links alone; commands, and not sentences about them.
+    r"[-*] \[[ xX]\]|\||[{}\[\]]|<(?!/?think)|--?[a-z]\S*(?:\s+\S+){0,2}$",
+    r"[$\u276f\u279c%] |>>> |#!/|https?://\S+$",
+    r"(?:sudo |nohup )?(?:\S{0,80}/)?vllm (?:serve|bench|chat|run-batch|complete) \S{0,120}[/\d-]",
+    rf"(?:sudo |nohup )?(?:docker|python3?|pip3?|uv|export|curl|kubectl|helm|git|apt|conda) {_NO_VERB}",
+    # Source code, JSON, and exceptions.
+    r"import |from \w+ import|raise \w|def |class \w+[(:]|return |assert |self\.|@\w",
+    r"'[^']{1,80}': ?|\"[^\"]{1,80}\": ?|[\w.]{1,80}\((?!\) [a-z]{2,20} [a-z]{2,20} )|\s*\^",
+    r"(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): ",
+    # Log lines of other programs, and what collect_env and pip print.
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",
+    r"(?:\d{4}-)?\d\d-\d\d|[A-Z][a-z]{2} \d\d? \d\d:\d\d|\d{1,6}\.\d{1,3}s\s",
+    r"[\w()./ -]{1,60}: {0,8}(?:Could not collect|N/A|No CUDA|True|False)$",
+    r"Vulnerability |[\w.-]{1,60}==\S{1,60}\s{0,8}(?:$|[;#@\\])",
+    _NO_FAULT + r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
+)
+_NOT_SAID: Final = re.compile("|".join(_UNSAID))
+"""Beginnings of lines that nobody says."""
+_FENCE: Final = re.compile(r"^\s{0,8}(?:```|~~~)")
+_ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f])")
+_CLAUSES: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f\uff0c])")
+"""Ends of sentences, and of clauses in Chinese, which say one thing each."""
+_HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
+_REPORTED: Final = re.compile(
+    r"^#{2,4} (?:\S{1,3} )?(?:Describe the bug|Your current environment|Bug description)"
+)
+"""A heading of the forms in which projects ask for reports."""
+_WORD: Final = re.compile(
+    r"\d{1,3}(?:,\d{3})+|[a-z0-9'.+%]+|!{3,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
+)
+_LOWER: Final = re.compile(r"[A-Za-z][a-z']{0,24}[,.:;!?)]{0,3}")
+_OF_LANGUAGE: Final = 0.4
+"""Share that are words of a language; the others can be names, marked code and abbreviations."""
+_TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
+_REASON: Final = re.compile(
+    r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) |"
+    r" (?:if|when|whenever) .{1,200} (?:crash|crashes|dies) "
+)
+"""What shows that a sentence says why, or in which case, something failed."""
+_NAMED_MODEL: Final = re.compile(
+    r"(?<![\w./-])(?:[\w.-]{1,60}/)?(?=[\w.-]{0,80}(?:\d[bB](?![a-zA-Z])|-[A-Z]?\d[\d.]{0,4}-[A-Za-z]))"
+    r"[A-Za-z][\w.]{0,40}(?:-[\w.]{1,40}){1,12}"
+)
+"""The name of a model that states its size or version: `Qwen/Qwen3-30B-A3B-GPTQ-Int4`, `GLM-5-FP8`."""
+_FORMAT: Final = re.compile(
+    r"(?i)[-_](?:awq|gptq|int4|int8|fp8|fp4|nvfp4|mxfp4|mxfp8|w4a16|w8a8|w8a16|w4a8|bnb|4bit|8bit|marlin|autoround|"
+    r"quantized|dynamic|gguf|exl2)(?![a-z0-9])"
+)
+_FLAG: Final = re.compile(
+    r"(?<!\S)--[a-z][\w-]{1,60}(?:[ =](?:'[^']{0,400}'|\"[^\"]{0,400}\"|[^\s'\"-]\S{0,200}))?"
+)
+_STARTS: Final = re.compile(r"\bvllm serve \S{1,200}|(?<!\S)--?model[ =]\S{1,200}")
+_ROW: Final = re.compile(r"\S {3,60}\S{1,80} {3,60}\S")
+"""Three columns of a table, such as those of `conda list`."""
+_WHOLE_COMMAND: Final = re.compile(
+    r"[\"'`]?(?<![\w=])(?:[A-Z][A-Z0-9_]{2,40}=\S{1,80} ){0,8}\bvllm serve \S", re.ASCII
+)
+"""The beginning of a command with the variables that it sets."""
+MOST_NAMED: Final = 3
+"""Flags of a text that is a command, where a sentence names one or two."""
+_LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
+"""The address of a page or a picture, whose words are nobody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a person."""
+
+    line: LogLine
+    """The line on which it begins."""
+    words: str
+    """Its words in small letters, each between blanks."""
+    text: str
+    title: bool
+    """It is the first of the text, and heads it."""
+    tags: tuple[str, ...] = ()
+    """Kinds of issues that the title names in brackets."""
+    beside_start: bool = False
+    """The text holds the log of a start too."""
+
+
+_OF_STARTS: Final = (*BEGINNINGS, *(says for each in MILESTONES for says in each.says))
+
+
+@cache
+def _messages() -> SentenceIndex:
+    return SentenceIndex([template.start for template in TEMPLATES])
+
+
+def _with_values(lines: Sequence[LogLine]) -> set[int]:
+    """Return the numbers of the lines that hold the engine's own figures."""
+    texts = [line.text for line in lines]
+    return {
+        lines[at].number
+        for at, which in _messages().pairs(texts)
+        if any(True for _ in TEMPLATES[which].find(texts[at]))
+        and (lines[at].origin or lines[at].level or not tells(texts[at], TEMPLATES[which].start))
+    }
+
+
+def tells(text: str, message: str) -> bool:
+    """Whether a person's sentence goes before a message of the engine that it quotes."""
+    before = text[: text.find(message)].split()
+    return len(before) >= LEAST_WORDS and all(_TYPED.fullmatch(word) for word in before[-LEAST_WORDS:])
+
+
+def plain_words(text: str) -> str:
+    """Return the words of a text in small letters, each between blanks, without the addresses of pages."""
+    text = _LINK.sub(" ", text) if "://" in text else text
+    words = (word.strip(".'") for word in _WORD.findall(text.casefold()))
+    return f" {' '.join(filter(None, words))} "
+
+
+def _without_command(text: str) -> str:
+    """Return a text without the flags of a command within it; one or two can be what a title is about.
+
+    Nothing of a command is, of which the text says that it is the one that was run.
+    """
+    if "command" in text and (whole := _WHOLE_COMMAND.search(text)) is not None:
+        text = text[: whole.start()]
+    return _STARTS.sub(" ", _FLAG.sub(" ", text)) if len(_FLAG.findall(text)) >= MOST_NAMED else text
+
+
+def without_formats(text: str) -> str:
+    """Return a text whose names of models lack the words of their quantization.
+
+    They say which checkpoint it is, and mostly not what failed.
+    """
+    return _NAMED_MODEL.sub(lambda found: _FORMAT.sub("", found[0]), text) if "-" in text else text
+
+
+def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
+    """Return the sentences of a text, at most ``MOST``; the first is the title where a person wrote it.
+
+    Around the log of a start only a person writes a title, or the headings of a report; without these,
+    sentences are those of a script.
+    """
+    found: list[Sentence] = []
+    of_start = _is_log(lines)
+    reported = any(_REPORTED.match(line.text) for line in lines[:MOST_LINES])
+    for line, text, heads in islice(_said(lines[:MOST_LINES]), MOST_PARAGRAPHS):
+        if of_start and not (heads or found or reported):
+            return ()
+        tags = _TAGS.match(text) if heads else None
+        kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
+        said = _without_command(text if tags is None else text[tags.end() :])
+        # A heading is one sentence, whatever it contains.
+        headed = heads and (tags is not None or text.startswith("#"))
+        for at, each in enumerate([said] if headed else (_ENDS if heads else _CLAUSES).split(said)):
+            title = heads and not at
+            if title or _is_prose(each):
+                found.append(
+                    Sentence(line, plain_words(each[:LONGEST]), each[:LONGEST], title, kinds, of_start)
+                )
+            if len(found) == MOST:
+                return tuple(found)
+    return tuple(found)
+
+
+def reasons(found: Sequence[Sentence]) -> tuple[Sentence, ...]:
+    """Return the sentences that give a reason, and those that follow them."""
+    gives = [_REASON.search(each.words) is not None for each in found]
+    return tuple(each for at, each in enumerate(found) if gives[at] or (at and gives[at - 1]))
+
+
+def _is_log(lines: Sequence[LogLine]) -> bool:
+    return any_contains((line.text for line in lines), _OF_STARTS)
+
+
+def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
+    """Yield the lines that a person wrote, those of one paragraph joined, and whether it is the title."""
+    values = _with_values(all_lines)
+    lines = [line for line in all_lines if line.number not in values]
+    fenced, first = False, True
+    begin: LogLine | None = None
+    text = ""
+    for line in lines:
+        if _FENCE.match(line.text):
+            fenced = not fenced
+        said = not fenced and _is_said(line)
+        if said and begin is not None and text[-1:] not in ".!?:\u3002" and continues(line.text):
+            text = f"{text} {line.text}"[: 4 * LONGEST]
+            continue
+        if begin is not None:
+            yield begin, text, first
+            first, begin, text = False, None, ""
+        if said:
+            begin, text = line, line.text.strip()
+        elif any(map(str.isalnum, line.text)):
+            # What follows a log is no title of it.
+            first = False
+    if begin is not None:
+        yield begin, text, first
+
+
+def _is_said(line: LogLine) -> bool:
+    text = line.text.strip()
+    if (tags := _TAGS.match(text)) is not None and any(map(str.isalpha, text[tags.end() :])):
+        text = text[tags.end() :]
+    if not any(map(str.isalpha, text)) or line.level or line.origin is not None or line.time:
+        return False
+    if _FENCE.match(text) or _HEADING.match(text) or _NOT_SAID.match(text) or _ROW.search(text):
+        return False
+    return HEADER not in text and frame_of(line) is None
+
+
+def _is_prose(text: str) -> bool:
+    if not text.isascii():
+        return True
+    words = text.split()
+    typed = sum(_TYPED.fullmatch(each) is not None for each in words)
+    plain = sum(_LOWER.fullmatch(each) is not None for each in words)
+    return len(words) >= LEAST_WORDS and typed >= _PLAIN * len(words) and plain >= _OF_LANGUAGE * len(words)

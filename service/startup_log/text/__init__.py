@@ -1,0 +1,1 @@
+"""Lines of a text: split, bounded, without secrets, and what wrote them."""
