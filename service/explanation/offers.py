@@ -20,6 +20,9 @@ from service.units import GIB
 
 MOST_UTILIZATION: Final = 0.97
 """A higher value leaves too little memory for the driver."""
+LEAST_SHARE: Final = 0.3
+"""The least utilization that is offered beside other processes: a start that asked for the usual share has a
+model for it. Chosen by us."""
 ALIKE: Final = 0.5
 """Least similarity of a name that is offered, from 0 to 1."""
 _CHOICE: Final = re.compile(
@@ -85,15 +88,21 @@ def share_left(log: StartupLog) -> float | None:
     return floor(100 * free / total) / 100 or None
 
 
+def _beside_others(log: StartupLog, share: float) -> str:
+    """Return the share that is left beside other processes, unless no model would fit into it."""
+    were = f"{log.number('free_gib'):.2f} of {log.number('total_gib'):.2f} GiB were free"
+    if share < LEAST_SHARE:
+        return f"end what else uses this GPU, and start again: {were}, too little for a lower share"
+    return f"--gpu-memory-utilization {share:.2f} at most: {were}; the model must fit into that share"
+
+
 def _offers(log: StartupLog, cause: str, message: str) -> Iterator[str]:
     match cause:
         case "kv_cache_smaller_than_one_request":
             yield from _length(log)
             yield from _utilization(log)
         case "memory_taken_by_others" if (share := share_left(log)) is not None:
-            free, total = log.number("free_gib"), log.number("total_gib")
-            why = f"{free:.2f} of {total:.2f} GiB were free; the model must fit into that share"
-            yield f"--gpu-memory-utilization {share:.2f} at most: {why}"
+            yield _beside_others(log, share)
         case "media_fill_memory":
             yield from _larger_than_device(message)
         case "out_of_memory":

@@ -106,6 +106,17 @@ def test_free_memory_is_that_of_the_start_that_failed() -> None:
     assert [each.split(" at most")[0] for each in _ending(text).offers] == ["--gpu-memory-utilization 0.75"]
 
 
+def test_no_share_is_offered_of_a_gpu_that_others_fill() -> None:
+    """A lower utilization than 0.3 of a GPU has no room for the model that asked for 0.9 of it."""
+    text = (
+        "ValueError: Free memory on device cuda:1 (0.98/21.48 GiB) on startup is less than desired GPU "
+        "memory utilization (0.9, 19.34 GiB)."
+    )
+    (offer,) = _ending(text).offers
+    assert "0.98 of 21.48 GiB were free" in offer
+    assert "--gpu-memory-utilization" not in offer
+
+
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
