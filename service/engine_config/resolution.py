@@ -21,6 +21,7 @@ from service.engine_config import (
     state_caching,
     weight_quantization,
 )
+from service.engine_config.draft_checks import check_draft_experts
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.graph_modes import graph_sizes, resolve_graph_mode
 from service.engine_config.hybrid_manager import keeps_several_kinds
@@ -137,6 +138,7 @@ def configure(
     graph_mode = resolve_graph_mode(flags)
     sizes = graph_sizes(flags, batched, graph_mode)
     _check_ranks(architecture, flags, rules.parallelism)
+    check_draft_experts(drafted, flags, rules.parallelism)
     if device.unloadable is not None:
         raise device.unloadable.with_traceback(None)
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules.dtypes)

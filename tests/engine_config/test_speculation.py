@@ -77,6 +77,18 @@ def test_methods_are_named_or_found(
     assert method(model, release, speculative) == expected
 
 
+@pytest.mark.parametrize(("release", "refused"), [("0.29.0", False), ("0.30.0", True), ("0.31.0", False)])
+def test_one_release_splits_the_experts_of_drafts_that_have_none(release: str, refused: bool) -> None:
+    """vLLM 0.30.0 gives the draft the model's expert parallelism, and 0.31.0 only a draft with experts."""
+    draft = {"method": "eagle3", "model": "drafts/EAGLE3-gpt-oss-20b"}
+    if refused:
+        with pytest.raises(EngineRefusal, match="Number of experts in the model must be greater than 0"):
+            engine_config("openai/gpt-oss-20b", release, draft, enable_expert_parallel=True)
+    else:
+        engine_config("openai/gpt-oss-20b", release, draft, enable_expert_parallel=True)
+    engine_config("openai/gpt-oss-20b", release, draft)
+
+
 @pytest.mark.parametrize(
     ("model", "release", "speculative", "error", "words"),
     [

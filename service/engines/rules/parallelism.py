@@ -44,3 +44,5 @@ class ParallelismRules:
     """Executors that start an engine on the several nodes of ``--nnodes``; none listed: there is no such
     flag.
     """
+    drafts_need_experts: bool
+    """Whether the experts of a draft are split too where the model's are, so that it must have some."""
