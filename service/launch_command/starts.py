@@ -59,6 +59,8 @@ _IMAGE_ID: Final = re.compile(r"(?:sha256:)?[0-9a-f]{12,64}")
 _NAMED_PROGRAM: Final = re.compile(
     r"^(?:python[0-9.]*|vllm|env|tini|dumb-init|(?:ba|da|z|k|a)?sh)$|\.(?:sh|py)$"
 )
+_PROGRAMS: Final = frozenset({"vllm", "vllm-omni"})
+"""Programs whose `serve` takes the engine's arguments; vllm-omni's, entrypoints/cli/main.py, adds its own."""
 _REQUIRED: Final = re.compile(r"^vllm(?:\[[^\]]{0,80}\])?[=@><~]")
 ONE_WORD: Final = (
     "The command is one word with spaces in it: a container has no program of that name and does not start. "
@@ -208,7 +210,7 @@ def _program_length(words: Sequence[Word], at: int) -> int:
     text = words[at].text
     following = words[at + 1].text if at + 1 < len(words) else ""
     name = text.rpartition("/")[2]
-    if (name == "vllm" or _REQUIRED.match(text)) and following == "serve":
+    if (name in _PROGRAMS or _REQUIRED.match(text)) and following == "serve":
         return 2
     if text == "-m" and following in _MODULES:
         return 2

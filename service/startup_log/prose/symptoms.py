@@ -23,9 +23,13 @@ WISHES: Final = frozenset({"feature", "feature request", "enhancement"})
 LEAST_WORDS: Final = 3
 """Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
-    r" (?:no|never|no longer|not|nothing|without|zero|avoid|prevent)(?: an?| any| single| obvious| clear)? "
-    r"(?:oom|ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
+    r" (?:no|never|no longer|not|isn't|wasn't|nothing|without|zero|avoid|prevent|"
+    r"rather than|ruled out|rules out)"
+    r"(?: an?| any| single| obvious| clear)? "
+    r"(?:oom|out of memory|memory (?:error|issue|problem|pressure|shortage)|"
+    r"ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
     r"(?:dependency )?conflicts?) |"
+    r" (?:oom|out of memory|memory pressure) (?:is|was|were|can be|has been) (?:ruled out|excluded) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
     r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) "
 )
