@@ -92,3 +92,34 @@ def test_the_command_of_vllm_omni_names_the_model() -> None:
     assert read_log(
         "It fails.\n```\nvllm-omni serve some/model-4B \\\n  --omni --port 8093\n```\n"
     ).model == ("some/model-4B")
+
+
+MIXED = (
+    "RuntimeError: expected mat1 and mat2 to have the same dtype, but got: c10::BFloat16 != "
+    "c10::Float8_e4m3fn\n"
+)
+CUBLAS = "RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling cublasGemmEx\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy", "other"),
+    [
+        # torch 2, utils/cpp_extension.py runs ninja by its name.
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'\n", "PATH", ""),
+        # PyTorch 2, aten/src/ATen/native/LinearAlgebra.cpp; with and without a draft.
+        (
+            f"With an FP8 drafter the engine dies:\n```\n{MIXED}```\n",
+            "not quantized",
+            f"With FP8 weights the engine dies:\n```\n{MIXED}```\n",
+        ),
+        # CUDA, cublasStatus_t, beside a text that rules out a shortage and one that does not.
+        (
+            f"{CUBLAS}\nThe cache was nearly empty, so this is not memory pressure.\n",
+            "CUBLAS_WORKSPACE_CONFIG",
+            CUBLAS,
+        ),
+    ],
+)
+def test_words_beside_an_error_tell_which_form_it_has(text: str, remedy: str, other: str) -> None:
+    assert remedy in ending(text).remedy
+    assert not other or remedy not in ending(other).remedy
