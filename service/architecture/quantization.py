@@ -147,6 +147,9 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
     block_shape = _block_shape(section, "group_size" if blocks else "weight_block_size")
     experts = read_expert_scheme(section, text) if method == "fp8" else None
     microscaled = experts is not None and block_shape == MICROSCALED_BLOCK
+    sparsity = read_sparsity(section) if method == "compressed-tensors" else None
+    # The layout of the kernel for sparse weights is not modelled: nothing is computed of it.
+    stored = () if sparsity is Sparsity.ON_KERNEL else read_scheme_groups(section, method)
     return Quantization(
         method=method,
         algorithm=inner.text("quant_algo").upper() if method.startswith("modelopt") else "",
@@ -163,11 +166,11 @@ def read_quantization(config: Config, text: Config) -> Quantization | None:
         group_size=None if blocks else section.optional_integer("group_size", minimum=-1),
         block_shape=block_shape,
         symmetric=section.boolean("sym", default=not section.boolean("zero_point")),
-        schemes=(SchemeGroup(MXFP8_SCHEME),) if microscaled else read_scheme_groups(section, method),
+        schemes=(SchemeGroup(MXFP8_SCHEME),) if microscaled else stored,
         ignored=read_ignored(section, method),
         expert_scheme=experts,
         missing=next((names for names in REQUIRED.get(method, ()) if not _any_of(names, section)), ()),
-        sparsity=read_sparsity(section) if method == "compressed-tensors" else None,
+        sparsity=sparsity,
     )
 
 

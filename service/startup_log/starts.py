@@ -131,7 +131,7 @@ def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | Non
 
 def _is_of_person(line: LogLine) -> bool:
     """Whether a line has nothing that a log puts before a message, and is no line of a traceback."""
-    return not (line.level or line.origin or line.time or HEADER in line.text) and frame_of(line) is None
+    return not (line.is_logged or HEADER in line.text) and frame_of(line) is None
 
 
 ENDED_ENGINE: Final = "engine_died_serving"

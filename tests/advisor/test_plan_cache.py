@@ -12,7 +12,8 @@ from service.advisor.dry_runs.budget_inputs import shared_inputs
 from service.advisor.dry_runs.dry_run import PlainSteps, dry_run, dry_start
 from service.advisor.dry_runs.engine_steps import UNMODELLED, StartedEngine
 from service.advisor.dry_runs.lengths_asked_for import RECENT_STARTS
-from service.advisor.dry_runs.plan_cache import CHANGED_MODELS, SIZES, CachedSteps, PlanCache
+from service.advisor.dry_runs.plan_cache import CHANGED_MODELS, CachedSteps, PlanCache
+from service.advisor.dry_runs.step_keys import SIZES
 from service.advisor.fixes.four_bit_checkpoint import four_bit_model
 from service.advisor.plan import plan
 from service.advisor.request.plan_request import (

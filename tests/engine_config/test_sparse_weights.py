@@ -56,6 +56,18 @@ def test_they_are_loaded_before_0_19() -> None:
     check("0.18.1", HALVED)
 
 
+def test_no_layout_is_computed_of_weights_on_the_kernel() -> None:
+    """The kernel stores half of the values and which they are; the same weights without it are dense."""
+    section = {"quant_method": "compressed-tensors", "format": "dense", "config_groups": both(FP8, INPUTS)}
+    stored = []
+    for sparsity in (HALVED, HALVED | {"sparsity_structure": "unstructured"}):
+        document = read_document({"quantization_config": section | {"sparsity_config": sparsity}})
+        quantization = read_quantization(document, document)
+        assert quantization is not None
+        stored.append(len(quantization.schemes))
+    assert stored == [0, 1]
+
+
 @pytest.mark.parametrize(
     "groups",
     [

@@ -7,10 +7,9 @@ are where a request of either length surely fits. A stored result equals what ``
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from operator import attrgetter
 from threading import Lock
 from typing import Final
 
@@ -30,6 +29,7 @@ from service.advisor.dry_runs.lengths_asked_for import LengthsAskedFor
 from service.advisor.dry_runs.memo import LastResults, Memo, Numbers
 from service.advisor.dry_runs.outcome import is_sure_to_fit
 from service.advisor.dry_runs.rounds import Round, RunOfOneLength, StartOfAnyLength, of_length
+from service.advisor.dry_runs.step_keys import defaults_of_device, model_key, paging_of
 from service.advisor.request.plan_request import Model
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
@@ -50,7 +50,6 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.gpu_type import GpuType
-from service.kv_cache.alignment import gpu_alignment_inputs
 from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.capacity import CacheSizing, lay_out
 from service.kv_cache.startup_check import Taken, stored_requests
@@ -60,26 +59,6 @@ from service.memory.budget_types import MemoryBudget
 from service.memory.device import device_total
 from service.memory.profile_run import reads_length
 
-SIZES: Final = frozenset(
-    {
-        "max_num_batched_tokens",
-        "max_num_seqs",
-        "encoder_request_tokens",
-        "encoder_tokens",
-        "gpu_memory_utilization",
-        "num_gpu_blocks_override",
-        "concurrent_batches",
-        "enable_prefix_caching",
-        "prefix_match_unit",
-        "fit_max_model_len",
-        "enforce_eager",
-        "graph_mode",
-        "graph_sizes",
-        "v2_model_runner",
-    }
-)
-"""Fields of an ``EngineConfig`` that are read once the cache is laid out: neither backends nor a layout read
-them. ``max_model_len`` is read for recurrent states alone. A test records what is read."""
 CHANGED_MODELS: Final = 2
 """Changed models whose steps are stored. One is the model with 4-bit weights, of which every refusal for want
 of memory speaks."""
@@ -229,7 +208,7 @@ class CachedSteps:
         """Return the backends, shared by all batches, and by all lengths where no state has the length."""
         capability = configuration.engine_config.compute_capability
         return self._built.of(
-            (_model_key(configuration), capability),
+            (model_key(configuration), capability),
             lambda: build_model(configuration.architecture, configuration.engine_config, self._assign),
         )
 
@@ -247,12 +226,12 @@ class CachedSteps:
         architecture, engine_config = configuration.architecture, configuration.engine_config
         paging = self._pagings.of(
             (backends, engine_config.compute_capability),
-            lambda: self._numbers.of(_paging(backends, engine_config)),
+            lambda: self._numbers.of(paging_of(backends, engine_config)),
         )
         layout = self._layouts.of(
-            (_model_key(configuration), paging), lambda: lay_out(architecture, engine_config, backends)
+            (model_key(configuration), paging), lambda: lay_out(architecture, engine_config, backends)
         )
-        key = (configuration.flags, paging, *_defaults_of_device(engine_config))
+        key = (configuration.flags, paging, *defaults_of_device(engine_config))
         return self._sizings.of(key, lambda: self._sizing(layout, engine_config))
 
     def _sizing(self, layout: CacheLayout, engine_config: EngineConfig) -> CacheSizing:
@@ -343,42 +322,6 @@ def _limited(
     """
     flags = flags.of_length(length)
     return RequestLimits.of(read, flags, rules, defaults, resolve_length(read, flags, rules))
-
-
-_read_to_build: Final = attrgetter(
-    *(
-        each.name
-        for each in fields(EngineConfig)
-        if each.name not in SIZES | {"device_name", "compute_capability", "max_model_len"}
-    )
-)
-
-
-def _model_key(configuration: Configuration) -> Hashable:
-    """Return what the built model and its layout depend on beside the GPU."""
-    engine_config = configuration.engine_config
-    length = engine_config.max_model_len if configuration.architecture.is_recurrent else None
-    return _read_to_build(engine_config), length
-
-
-def _defaults_of_device(engine_config: EngineConfig) -> tuple[Hashable, ...]:
-    """Return what a sizing depends on of the GPU's defaults; all other terms follow from the flags."""
-    return (
-        engine_config.dtype,
-        engine_config.kv_cache_dtype,
-        engine_config.block_size,
-        engine_config.max_num_batched_tokens,
-        engine_config.encoder_tokens,
-    )
-
-
-def _paging(backends: Backends, engine_config: EngineConfig) -> Hashable:
-    """Return what a layout depends on of its backends and of the GPU."""
-    return (
-        gpu_alignment_inputs(engine_config),
-        tuple(backend.paging for backend in backends.distinct),
-        tuple(backends.places.values()),
-    )
 
 
 class PlanCache:

@@ -104,12 +104,7 @@ def minimax_m3(config: Config) -> tuple[Tower, ...]:
             name="vision_tower",
             depth=vision.layers("num_hidden_layers"),
             layers="vision_model.encoder.layers",
-            block=(
-                *attention_projections(
-                    ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
-                ),
-                *feed_forward_projections(("fc1", "fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("self_attn.qkv_proj", "self_attn.out_proj"), ("fc1", "fc2")),
             block_elements=4 * width,
             frame=(
                 *_pair(
@@ -325,12 +320,7 @@ def llama4(config: Config) -> tuple[Tower, ...]:
             name="vision_model",
             depth=vision.layers("num_hidden_layers"),
             layers="model.layers",
-            block=(
-                *attention_projections(
-                    ("self_attn.qkv_proj", "self_attn.o_proj"), width, bias=True, output_bias=True
-                ),
-                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("self_attn.qkv_proj", "self_attn.o_proj")),
             block_elements=4 * width,
             frame=(
                 Projection("vision_model.patch_embedding.linear", patch, (width,), Split.COLUMN),
@@ -368,10 +358,7 @@ def _muse_spark_images(config: Config, vision: Config, text: Config) -> Tower:
         name="vision_model",
         depth=vision.layers("num_hidden_layers"),
         layers="encoder.layers",
-        block=(
-            *attention_projections(("attn.qkv_proj", "attn.out_proj"), width, bias=True, output_bias=True),
-            *feed_forward_projections(("mlp.c_fc", "mlp.c_proj"), width, inner, gated=False, bias=True),
-        ),
+        block=biased_block(width, inner, ("attn.qkv_proj", "attn.out_proj"), ("mlp.c_fc", "mlp.c_proj")),
         block_elements=4 * width,
         frame=(
             Projection("vision_model.conv1_linear", patch, (width,), Split.COLUMN),

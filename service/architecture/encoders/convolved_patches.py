@@ -9,18 +9,9 @@ from service.architecture.encoders.tower import (
     Projection,
     Split,
     Tower,
-    attention_projections,
-    feed_forward_projections,
+    biased_block,
 )
 
-EVA: Final[dict[str, Any]] = {
-    "hidden_size": 1792,
-    "intermediate_size": 15_360,
-    "num_hidden_layers": 63,
-    "num_positions": 6401,
-    "patch_size": 14,
-}
-"""The vision part of zai-org/glm-4v-9b."""
 PERCEPTION: Final[dict[str, Any]] = {
     "width": 1536,
     "layers": 47,
@@ -28,8 +19,9 @@ PERCEPTION: Final[dict[str, Any]] = {
     "image_size": 728,
     "patch_size": 14,
 }
-"""vLLM 0.33.0, transformers_utils/configs/step3_vl.py: the perception encoder of Step3-VL-10B."""
+"""vLLM 0.33.0, transformers_utils/configs/step5.py: the perception encoder's config class."""
 PERCEPTION_RATIO: Final = 8960 / 1536
+"""The same, mlp_ratio."""
 JOINED: Final = 2
 """Patches of a side that one convolution joins."""
 KERNEL: Final = 3
@@ -37,7 +29,7 @@ KERNEL: Final = 3
 
 def glm4v(config: Config) -> tuple[Tower, ...]:
     """Read the tower of GLM-4V, EVA's (vLLM 0.20.2 and 0.33.0, glm4v.py EVA2CLIPModel)."""
-    vision = vision_part(config, EVA)
+    vision = vision_part(config, {})
     width, inner, patch = (
         vision.integer("hidden_size"),
         vision.integer("intermediate_size"),
@@ -54,12 +46,7 @@ def glm4v(config: Config) -> tuple[Tower, ...]:
             name="transformer.vision",
             depth=vision.layers("num_hidden_layers"),
             layers="transformer.layers",
-            block=(
-                *attention_projections(
-                    ("attention.query_key_value", "attention.dense"), width, bias=True, output_bias=True
-                ),
-                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("attention.query_key_value", "attention.dense")),
             block_elements=2 * NORM * width,
             frame=(
                 Projection(f"{names}.linear_proj", hidden, (hidden,), Split.REPLICATED),
@@ -92,12 +79,7 @@ def step_vl(config: Config) -> tuple[Tower, ...]:
             name="vision_model",
             depth=vision.layers("layers"),
             layers="transformer.resblocks",
-            block=(
-                *attention_projections(
-                    ("attn.qkv_proj", "attn.out_proj"), width, bias=True, output_bias=True
-                ),
-                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("attn.qkv_proj", "attn.out_proj")),
             block_elements=(scales + 2 * NORM) * width,
             frame=(
                 Projection("vit_large_projector", 2 * widened, (text_width(config),), Split.COLUMN, bias),

@@ -12,6 +12,7 @@ from service.architecture.encoders.tower import (
     Split,
     Tower,
     attention_projections,
+    biased_block,
     feed_forward_projections,
 )
 
@@ -106,10 +107,7 @@ def ernie4_5_vl(config: Config) -> tuple[Tower, ...]:
             name="vision_model",
             depth=vision.layers("depth"),
             layers="blocks",
-            block=(
-                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
-                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("attn.qkv", "attn.proj")),
             block_elements=2 * NORM * width,
             frame=frame,
             frame_elements=(channels * patch * patch + NORM) * width + elements,

@@ -16,6 +16,7 @@ from service.architecture.encoders.tower import (
     Split,
     Tower,
     attention_projections,
+    biased_block,
     feed_forward_projections,
 )
 
@@ -46,10 +47,7 @@ def qwen2_vl(config: Config) -> tuple[Tower, ...]:
             name="visual",
             depth=vision.layers("depth"),
             layers="blocks",
-            block=(
-                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
-                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("attn.qkv", "attn.proj")),
             block_elements=4 * width,
             frame=_merger("visual.merger", "mlp.0", "mlp.2", merged, vision.integer("hidden_size")),
             frame_elements=patch_elements(vision) * width + 2 * width,
@@ -116,12 +114,7 @@ def qwen3_vl(config: Config) -> tuple[Tower, ...]:
             name="visual",
             depth=vision.layers("depth"),
             layers="blocks",
-            block=(
-                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
-                *feed_forward_projections(
-                    ("mlp.linear_fc1", "mlp.linear_fc2"), width, inner, gated=False, bias=True
-                ),
-            ),
+            block=biased_block(width, inner, ("attn.qkv", "attn.proj"), ("mlp.linear_fc1", "mlp.linear_fc2")),
             block_elements=4 * width,
             frame=tuple(
                 projection

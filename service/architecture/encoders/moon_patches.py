@@ -11,7 +11,7 @@ from service.architecture.encoders.tower import (
     Projection,
     Split,
     Tower,
-    attention_projections,
+    biased_block,
     feed_forward_projections,
 )
 
@@ -49,10 +49,7 @@ def kimi_k25(config: Config) -> tuple[Tower, ...]:
             name="vision_tower",
             depth=vision.layers("vt_num_hidden_layers"),
             layers="encoder.blocks",
-            block=(
-                *attention_projections(("wqkv", "wo"), width, bias=True, output_bias=True),
-                *feed_forward_projections(("mlp.fc0", "mlp.fc1"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("wqkv", "wo"), ("mlp.fc0", "mlp.fc1")),
             block_elements=4 * width,
             frame=(
                 Projection(f"{PROJECTOR}_1", merged, (merged,), Split.REPLICATED, bias=True, cast=True),

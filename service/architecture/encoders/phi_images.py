@@ -31,18 +31,8 @@ NAVIT: Final[dict[str, Any]] = {
     "image_size": 448,
 }
 """vLLM 0.20.2 and 0.33.0, phi4mm.py get_navit_vision_model, whatever the config says."""
-CASCADES: Final[dict[str, Any]] = {
-    "attention_dim": 1024,
-    "attention_heads": 16,
-    "linear_units": 1536,
-    "num_blocks": 24,
-    "kernel_size": 3,
-    "input_size": 80,
-    "time_reduction": 8,
-}
-"""The encoder of sound in the config of Phi-4-multimodal-instruct."""
-DISTANCES: Final = 500
-"""Positions before and behind that have a bias: t5_bias_max_distance of the same config."""
+DISTANCES: Final = 1000
+"""vLLM 0.33.0, phi4mm_audio.py: t5_bias_max_distance, where the config does not state it."""
 SEPARATED: Final = 4
 """Patches that are merged into one (Phi-3 Vision's HD transform)."""
 
@@ -90,7 +80,7 @@ def phi4_multimodal(config: Config) -> tuple[Tower, ...]:
     # Two separators, and a projection of two layers; the last layer of the encoder is not read.
     extra = 2 * width + linear_elements(width, hidden) + linear_elements(hidden, hidden)
     images = siglip_tower("vision_encoder.img_processor", vision, depth=layers - 1, extra=extra)
-    specified = part(part(config, "audio_processor"), "config", CASCADES)
+    specified = part(part(config, "audio_processor"), "config")
     return (replace(images, quantizable=False), _cascades(specified, hidden))
 
 
@@ -113,7 +103,10 @@ def _cascades(audio: Config, hidden: int) -> Tower:
     kernel = 3 * 3 + 1
     subsampling = kernel * channels + (steps - 1) * (kernel * channels + linear_elements(channels, channels))
     bands = max(1, inputs // reduction)
-    biases = 2 * DISTANCES * audio.count("attention_heads")
+    relative = part(audio, "relative_attention_bias_args")
+    distances = relative.count("t5_bias_max_distance", default=DISTANCES)
+    sides = 1 if relative.boolean("t5_bias_symmetric") else 2
+    biases = sides * distances * audio.count("attention_heads")
     projector = linear_elements(width, hidden) + linear_elements(hidden, hidden)
     return Tower(
         name="embed_tokens_extend.encoder",

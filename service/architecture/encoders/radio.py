@@ -10,8 +10,7 @@ from service.architecture.encoders.tower import (
     Projection,
     Split,
     Tower,
-    attention_projections,
-    feed_forward_projections,
+    biased_block,
 )
 
 WIDTHS: Final[Mapping[str, tuple[int, int, int]]] = {
@@ -57,10 +56,7 @@ def _radio(config: Config, vision: Config, arguments: Config, sizes: tuple[int, 
         name="vision_model.model",
         depth=depth,
         layers="encoder.layers",
-        block=(
-            *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
-            *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-        ),
+        block=biased_block(width, inner, ("attn.qkv", "attn.proj")),
         block_elements=(LAYER_SCALES + 2 * NORM) * width,
         frame=(),
         frame_elements=(side * side + embedders + _leading_tokens(arguments)) * width

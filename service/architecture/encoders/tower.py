@@ -88,13 +88,16 @@ def feed_forward_projections(
     )
 
 
-def biased_block(width: int, inner: int) -> tuple[Projection, ...]:
-    """Return the projections of a layer that all have biases, under the usual names."""
+def biased_block(
+    width: int,
+    inner: int,
+    attention: tuple[str, str] = ("self_attn.qkv_proj", "self_attn.out_proj"),
+    feed_forward: tuple[str, str] = ("mlp.fc1", "mlp.fc2"),
+) -> tuple[Projection, ...]:
+    """Return the projections of a layer that all have biases; their names are the usual ones if left out."""
     return (
-        *attention_projections(
-            ("self_attn.qkv_proj", "self_attn.out_proj"), width, bias=True, output_bias=True
-        ),
-        *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
+        *attention_projections(attention, width, bias=True, output_bias=True),
+        *feed_forward_projections(feed_forward, width, inner, gated=False, bias=True),
     )
 
 

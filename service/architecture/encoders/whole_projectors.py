@@ -19,7 +19,7 @@ from service.architecture.encoders.tower import (
     Projection,
     Split,
     Tower,
-    attention_projections,
+    biased_block,
     feed_forward_projections,
 )
 
@@ -181,12 +181,7 @@ def llava_onevision2(config: Config) -> tuple[Tower, ...]:
             name="visual",
             depth=vision.layers("num_hidden_layers"),
             layers="encoder.layers",
-            block=(
-                *attention_projections(
-                    ("self_attn.qkv", "self_attn.proj"), width, bias=True, output_bias=True
-                ),
-                *feed_forward_projections(("mlp.fc1", "mlp.fc2"), width, inner, gated=False, bias=True),
-            ),
+            block=biased_block(width, inner, ("self_attn.qkv", "self_attn.proj")),
             block_elements=2 * NORM * width,
             frame=(
                 Projection("visual.merger.mlp.0", merged, (merged,), Split.COLUMN, bias=True),

@@ -59,9 +59,7 @@ def _rest(message: str, lines: Sequence[LogLine], at: int) -> str:
     if not message[-1:].isalnum() or lines[at].level or at + 1 >= len(lines):
         return ""
     below = lines[at + 1]
-    begins = (continues(below.text) or below.text.startswith(("'", '"'))) and not (
-        below.level or below.origin or below.time
-    )
+    begins = (continues(below.text) or below.text.startswith(("'", '"'))) and not (below.is_logged)
     return f" {below.text}" if begins and _goes_on(below) else ""
 
 

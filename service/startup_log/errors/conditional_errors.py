@@ -71,7 +71,7 @@ def _is_of_other(at: int, said: str, lines: Sequence[LogLine]) -> bool:
 
 
 def _sentence_before(at: int, lines: Sequence[LogLine]) -> tuple[int, str]:
-    """Return the sentence that an error stands in, or the one above its block, and its paragraph's begin."""
+    """Return the sentence that holds an error, or the one above its block, and its paragraph's begin."""
     text = lines[at].text
     begin = at
     filled = 0
@@ -102,4 +102,4 @@ def _section_of(at: int, lines: Sequence[LogLine]) -> str:
 
 def _is_written(line: LogLine) -> bool:
     """Whether a person may have written a line: it has nothing that a log puts before a message."""
-    return not (line.level or line.origin or line.time)
+    return not line.is_logged

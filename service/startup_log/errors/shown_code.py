@@ -152,7 +152,7 @@ def _is_program(block: Sequence[LogLine]) -> bool:
 def _is_printed(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a program printed a line: of its log, of a traceback, or an exception at its beginning."""
     line = lines[at]
-    if line.level or line.origin or line.time or HEADER in line.text or line.text.startswith(ERROR_MARK):
+    if line.is_logged or HEADER in line.text or line.text.startswith(ERROR_MARK):
         return True
     return frame_of(line) is not None or raises(line.text)
 
@@ -221,7 +221,7 @@ def _comments(lines: Sequence[LogLine]) -> Iterator[int]:
 
 
 def _configures(line: LogLine) -> bool:
-    if line.level or line.origin or line.time:
+    if line.is_logged:
         return False
     return _CONFIGURES.match(line.text) is not None and _OF_ERROR.match(line.text) is None
 

@@ -40,7 +40,7 @@ def _is_mended(at: int, lines: Sequence[LogLine]) -> bool:
 
 
 def _is_reported(line: LogLine) -> bool:
-    return not (line.level or line.origin or line.time)
+    return not line.is_logged
 
 
 def _says(text: str) -> bool:

@@ -53,7 +53,7 @@ def _heads_argument(line: LogLine) -> bool:
 
 def _is_wrapped(line: LogLine) -> bool:
     """Whether a line can go on below: nothing but its length ends it."""
-    if line.level or line.origin or line.time or not LEAST <= len(line.text) <= MOST:
+    if line.is_logged or not LEAST <= len(line.text) <= MOST:
         return False
     return line.text.endswith((*_GOES_ON, ")", "]")) or line.text[-1].isalnum()
 
@@ -61,7 +61,7 @@ def _is_wrapped(line: LogLine) -> bool:
 def _continues(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a line goes on with the sentence above it."""
     line, above = lines[at], lines[at - 1].text
-    if not line.text or line.level or line.origin or line.time or raises(line.text):
+    if not line.text or line.is_logged or raises(line.text):
         return False
     return (
         continues(line.text)

@@ -109,6 +109,11 @@ class LogLine:
     service: str = ""
     """The service of Docker Compose that wrote it; empty if the log names none."""
 
+    @property
+    def is_logged(self) -> bool:
+        """Whether it has what a log puts before a message; a person may have written any other line."""
+        return bool(self.level or self.origin or self.time)
+
 
 def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     """Return a log's lines, cleaned.
