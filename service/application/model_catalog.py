@@ -20,7 +20,7 @@ from service.hub.fetched_config import FetchedConfig
 from service.hub.published_checkpoints import published_checkpoints_of
 from service.hub.snapshot import BundledSnapshot
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 
 NEWEST: Final[Version] = RELEASES[-1]
 NEARLY_ALL: Final = 0.9

@@ -20,7 +20,7 @@ from service.engine_config.config_format import read_files
 from service.engines.engine_rules import EngineRules
 from service.engines.rules.checkpoints import CheckpointRules
 from service.hub.fetched_config import FetchedConfig
-from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes
+from service.memory.weights.counts.checkpoint_parameters import needs_checkpoint_bytes
 
 UNNAMED_MODEL: Final = "./model"
 """Name of a config that is sent without an id; commands show it too."""

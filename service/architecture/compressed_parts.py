@@ -1,6 +1,6 @@
 """What a group of a compressed-tensors config says of weights and activations, word for word.
 
-A release looks for a scheme that takes this combination, as `memory/weights/compressed_kinds.py` does.
+A release looks for a scheme that takes this combination: `memory/weights/schemes/compressed_kinds.py`.
 """
 
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from service.gpus.gpu_type import GpuType
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around
 from service.memory.parallelism import ELEMENT_BYTES, Parallelism
-from service.memory.weights.parameters import layer_tensors, parameter_bytes
+from service.memory.weights.counts.parameters import layer_tensors, parameter_bytes
 
 LESS: Final = 0.99
 MORE: Final = 1.04

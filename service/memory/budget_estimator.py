@@ -28,17 +28,17 @@ from service.memory.offloading import Offload, host_bytes, moved_bytes
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
 from service.memory.shared_terms import graphs_of, profiled
-from service.memory.weights.adapters import NONE, AdapterRoom, AdapterSlots
-from service.memory.weights.allocation import Loading, segment_rests
-from service.memory.weights.checkpoint_parameters import needs_checkpoint_bytes, stage_parameters
-from service.memory.weights.converted_fp8 import converted_fp8
-from service.memory.weights.draft_weights import draft_parameters
-from service.memory.weights.freed_indices import freed_indices
-from service.memory.weights.online_quantization import quantized_online
-from service.memory.weights.own_output import loaded_model, with_doubt
-from service.memory.weights.parameters import layer_modules_of, layer_tensors
-from service.memory.weights.resident_weights import resident_weights
-from service.memory.weights.tower_modules import built_towers
+from service.memory.weights.blocks.tower_modules import built_towers
+from service.memory.weights.counts.checkpoint_parameters import needs_checkpoint_bytes, stage_parameters
+from service.memory.weights.counts.draft_weights import draft_parameters
+from service.memory.weights.counts.own_output import loaded_model, with_doubt
+from service.memory.weights.counts.parameters import layer_modules_of, layer_tensors
+from service.memory.weights.resident.adapters import NONE, AdapterRoom, AdapterSlots
+from service.memory.weights.resident.allocation import Loading, segment_rests
+from service.memory.weights.resident.converted_fp8 import converted_fp8
+from service.memory.weights.resident.freed_indices import freed_indices
+from service.memory.weights.resident.resident_weights import resident_weights
+from service.memory.weights.schemes.online_quantization import quantized_online
 from service.memory.weights.weight_layout import weight_layout_at
 from service.memory.weights.weight_stage import WeightStage
 

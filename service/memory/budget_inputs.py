@@ -10,7 +10,7 @@ from service.memory.host import NO_FLAGS, HostFlags
 from service.memory.media_choices import ALL_MEDIA, MediaChoices
 from service.memory.offloading import Offload
 from service.memory.parallelism import Parallelism
-from service.memory.weights.adapters import AdapterSlots
+from service.memory.weights.resident.adapters import AdapterSlots
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from service.memory.dated_groups import group_at
 from service.memory.device import DeviceConstants
 from service.memory.encoders import EncoderConstants
 from service.memory.graphs import GraphConstants
-from service.memory.weights.resident_weights import ResidentConstants
+from service.memory.weights.resident.resident_weights import ResidentConstants
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +36,5 @@ def constants_at(release: Version) -> MemoryConstants:
         device=group_at(DeviceConstants, release, "device.toml"),
         encoders=group_at(EncoderConstants, release, "encoders.toml"),
         graphs=group_at(GraphConstants, release, "graphs.toml"),
-        resident=group_at(ResidentConstants, release, "weights/resident_weights.toml"),
+        resident=group_at(ResidentConstants, release, "weights/resident/resident_weights.toml"),
     )

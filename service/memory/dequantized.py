@@ -10,8 +10,8 @@ from service.architecture.weight_schemes import WeightFormat
 from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
+from service.memory.weights.counts.parameters import layer_modules_of, module_bytes_of
 from service.memory.weights.modules import Linear
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of
 
 AWQ: Final = "awq"
 LEAST_TOKENS: Final = 256

@@ -15,7 +15,7 @@ from service.memory.interval import around
 from service.memory.media_choices import MediaChoice, squares
 from service.memory.profile_run import ProfileRun
 from service.memory.ranges import MibRange
-from service.memory.weights.tower_modules import modalities
+from service.memory.weights.blocks.tower_modules import modalities
 
 MODALITIES: Final = ("image", "video", "audio")
 FRAMES_OF_A_PATCH: Final = 2

@@ -21,8 +21,8 @@ from service.architecture.quantization import Quantization
 from service.architecture.weight_schemes import WeightScheme
 from service.kv_cache.specs import AttentionSpec, CacheKind, SpecLayers, StateSpec
 from service.memory.parallelism import Parallelism
+from service.memory.weights.counts.parameters import layer_modules_of, layer_tensors
 from service.memory.weights.modules import Experts, Linear, Module, PlainModule
-from service.memory.weights.parameters import layer_modules_of, layer_tensors
 from service.speed.multiplication import Precision, is_unpacked, multiplied_as
 
 OPERATIONS_PER_ELEMENT = 2

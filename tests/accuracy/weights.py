@@ -24,16 +24,16 @@ from service.engines.releases import find_release, rules_for
 from service.engines.speculative_config import SpeculativeConfig
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
-from service.memory.weights.draft_weights import draft_parameters
-from service.memory.weights.modules import Experts, Linear
-from service.memory.weights.online_quantization import EXPERTS, quantized_online
-from service.memory.weights.parameters import (
+from service.memory.weights.counts.draft_weights import draft_parameters
+from service.memory.weights.counts.parameters import (
     layer_modules_of,
     module_bytes_of,
     parameter_bytes_per_stage,
 )
-from service.memory.weights.quantized import runs_on_marlin
-from service.memory.weights.resident_weights import rotary_bytes, turboquant_buffers
+from service.memory.weights.modules import Experts, Linear
+from service.memory.weights.resident.resident_weights import rotary_bytes, turboquant_buffers
+from service.memory.weights.schemes.online_quantization import EXPERTS, quantized_online
+from service.memory.weights.schemes.quantized import runs_on_marlin
 from service.memory.weights.weight_layout import weight_layout_at
 from service.memory.weights.weight_stage import WeightStage
 from tests.accuracy.oracle import (

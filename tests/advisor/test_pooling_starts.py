@@ -20,7 +20,7 @@ from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.kv_cache.capacity import size_cache
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 
 ROWS: Final = Path(__file__).parents[1] / "data/oracle/pooling.json.gz"
 GIVEN_BYTES: Final = 40_000_000_000

@@ -13,7 +13,7 @@ from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.kv_cache.capacity import size_cache
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 
 EXPERTS: Final[dict[str, Any]] = {"block_type": "moe", "moe_latent_size": 1024}
 LARGE: Final = {**EXPERTS, "num_experts_per_tok": 4, "moe_shared_expert_intermediate_size": 5376}

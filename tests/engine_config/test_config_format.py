@@ -23,7 +23,7 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import RELEASES, find_release, rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from tests.accuracy.oracle import difference
 
 DATA = Path(__file__).parents[1] / "data" / "params"

@@ -17,8 +17,8 @@ from service.gpus.catalog import find_gpu
 from service.memory.budget_types import Estimate
 from service.memory.exchange import low_latency_bytes
 from service.memory.parallelism import Parallelism
-from service.memory.weights.adapters import AdapterRoom, AdapterSlots
-from service.memory.weights.parameters import layer_modules_of
+from service.memory.weights.counts.parameters import layer_modules_of
+from service.memory.weights.resident.adapters import AdapterRoom, AdapterSlots
 from tests.memory.recorded import bundled, records
 
 LLAMA = "meta-llama/Llama-3.1-8B"

@@ -11,9 +11,9 @@ from packaging.version import Version
 
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
-from service.memory.weights.allocation import Loading, rest, segment_rests
-from service.memory.weights.online_quantization import quantized_online
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
+from service.memory.weights.resident.allocation import Loading, rest, segment_rests
+from service.memory.weights.schemes.online_quantization import quantized_online
 from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 

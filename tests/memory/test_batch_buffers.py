@@ -8,12 +8,12 @@ from packaging.version import Version
 from service.architecture.model import ModelArchitecture
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
-from service.memory.weights.batch_buffers import (
+from service.memory.weights.resident.batch_buffers import (
     deep_feature_bytes,
     per_layer_bytes,
     selection_bytes,
 )
-from service.memory.weights.resident_weights import stream_bytes
+from service.memory.weights.resident.resident_weights import stream_bytes
 from service.memory.weights.weight_stage import WeightStage
 from service.units import MIB
 from tests.memory.recorded import bundled

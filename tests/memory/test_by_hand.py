@@ -8,7 +8,7 @@ from packaging.version import Version
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 
 # 4 heads of 64 elements, 2 of them with keys: queries, keys and values are 256 + 128 + 128 outputs.
 HIDDEN: Final = 256

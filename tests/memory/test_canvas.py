@@ -21,7 +21,7 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from tests.accuracy.oracle import GPU_OF_CAPABILITY
 
 ANSWERS: Mapping[str, Any] = json.loads(

@@ -25,7 +25,7 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 from tests.accuracy.oracle import GPU_OF_CAPABILITY
 from tests.accuracy.weights import WITHIN, without_tensors
 from tests.memory.recorded import bundled

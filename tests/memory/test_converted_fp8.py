@@ -5,7 +5,7 @@ from packaging.version import Version
 
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
-from service.memory.weights.converted_fp8 import converted_fp8
+from service.memory.weights.resident.converted_fp8 import converted_fp8
 from tests.memory.recorded import altered, bundled
 
 IN_BLOCKS = bundled("Qwen/Qwen3-30B-A3B-FP8")

@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from service.advisor.candidates.engine_start import Start
 from service.memory.parallelism import Parallelism
-from service.memory.weights.draft_weights import draft_parameters
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.draft_weights import draft_parameters
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from tests.kv_cache.drafts import drafted, recorded_rows, start_of
 
 FORMER_LOADER = Version("0.24.0")

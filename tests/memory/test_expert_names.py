@@ -8,7 +8,7 @@ from service.engines.flags import ServeFlags
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 from tests.memory.recorded import bundled
 
 NAMED_GATE = "RedHatAI/DeepSeek-V4-Flash-NVFP4-FP8"

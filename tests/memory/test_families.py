@@ -15,8 +15,8 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.memory.budget_types import Basis
 from service.memory.parallelism import Parallelism
-from service.memory.weights.checkpoint_parameters import stage_parameters
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.checkpoint_parameters import stage_parameters
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from tests.memory.recorded import bundled, records
 
 ROWS = records("families.json")

@@ -3,7 +3,7 @@
 from packaging.version import Version
 
 from service.memory.parallelism import Parallelism
-from service.memory.weights.freed_indices import freed_indices
+from service.memory.weights.resident.freed_indices import freed_indices
 from tests.memory.recorded import altered, bundled
 
 MODEL = "Qwen/Qwen3-30B-A3B-Instruct-2507"

@@ -20,7 +20,7 @@ from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 
 DATA: Final = json.loads(
     gzip.decompress((Path(__file__).parent.parent / "data" / "oracle" / "layouts.json.gz").read_bytes())

@@ -12,7 +12,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.architecture.weight_schemes import LONG, Names
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from tests.mutations.configs import recorded_configs
 
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from service.architecture.config import Config
 from service.architecture.scheme_readers import read_scheme_groups
 from service.architecture.weight_schemes import LONG
-from service.memory.weights.module_names import (
+from service.memory.weights.names.module_names import (
     PREFIXES,
     ModuleNames,
     all_readable,

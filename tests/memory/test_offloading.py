@@ -6,7 +6,7 @@ from packaging.version import Version
 from service.memory.budget_types import Estimate
 from service.memory.offloading import Offload, moved_bytes
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import layer_tensors, parameter_bytes
+from service.memory.weights.counts.parameters import layer_tensors, parameter_bytes
 from tests.memory.recorded import bundled
 
 LAYER = (("self_attn.qkv_proj", 60), ("self_attn.o_proj", 40), ("mlp.experts", 900), ("", 10))

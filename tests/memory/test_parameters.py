@@ -9,7 +9,7 @@ from packaging.version import Version
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes, parameter_bytes_per_stage
+from service.memory.weights.counts.parameters import parameter_bytes, parameter_bytes_per_stage
 from tests.memory.recorded import (
     SNAPSHOT,
     altered,

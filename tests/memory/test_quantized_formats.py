@@ -10,8 +10,8 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.hub.snapshot import BundledSnapshot
 from service.memory.parallelism import Parallelism
-from service.memory.weights.online_quantization import quantized_online
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
+from service.memory.weights.schemes.online_quantization import quantized_online
 from tests.accuracy.oracle import bundled_architecture
 from tests.memory.test_by_hand import (
     ATTENTION,

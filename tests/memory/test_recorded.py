@@ -12,8 +12,8 @@ from service.architecture.model import ModelArchitecture
 from service.engine_config.release_reading import as_read_by
 from service.engines.releases import find_release, rules_for
 from service.memory.parallelism import Parallelism
-from service.memory.weights.draft_weights import draft_parameters
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.draft_weights import draft_parameters
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from service.units import round_up
 from tests.accuracy.oracle import gpu_of
 from tests.accuracy.recorded import (

@@ -8,9 +8,9 @@ from packaging.version import Version
 from service.memory.budget_types import WeightsEstimate
 from service.memory.constants import constants_at
 from service.memory.parallelism import Parallelism
-from service.memory.weights.checkpoint_parameters import stage_parameters
-from service.memory.weights.parameters import parameter_bytes
-from service.memory.weights.resident_weights import (
+from service.memory.weights.counts.checkpoint_parameters import stage_parameters
+from service.memory.weights.counts.parameters import parameter_bytes
+from service.memory.weights.resident.resident_weights import (
     resident_weights,
     rotary_bytes,
     turboquant_buffers,

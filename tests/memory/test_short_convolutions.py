@@ -8,7 +8,7 @@ from packaging.version import Version
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 
 CONVOLUTION: Final = 4 * 2048 * 2048
 """Elements of the projections of one convolution, worked by hand: three of the hidden size in, one out."""

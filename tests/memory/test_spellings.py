@@ -23,8 +23,8 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
-from service.memory.weights.spellings import Spelling, spelled, spelling_of
+from service.memory.weights.counts.parameters import parameter_bytes
+from service.memory.weights.names.spellings import Spelling, spelled, spelling_of
 
 DATA: Final = json.loads(
     gzip.decompress((Path(__file__).parent.parent / "data" / "oracle" / "spellings.json.gz").read_bytes())

@@ -10,9 +10,9 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.engines.refusal import EngineRefusal
 from service.memory.parallelism import Parallelism
-from service.memory.weights.layout_checks import check_layouts
+from service.memory.weights.checks.layout_checks import check_layouts
+from service.memory.weights.counts.parameters import layer_modules_of
 from service.memory.weights.modules import Linear
-from service.memory.weights.parameters import layer_modules_of
 from tests.accuracy.oracle import bundled_architecture
 
 DEEPSEEK_V4 = "nvidia/DeepSeek-V4-Pro-NVFP4"

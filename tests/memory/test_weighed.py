@@ -39,8 +39,8 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
-from service.memory.weights.layout_checks import check_layouts, check_towers
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.checks.layout_checks import check_layouts, check_towers
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from tests.accuracy.oracle import GPU_OF_CAPABILITY
 from tests.accuracy.weights import WITHIN, without_tensors
 

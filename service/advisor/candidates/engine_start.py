@@ -45,10 +45,10 @@ from service.kv_cache.cache_layout import CacheLayout
 from service.kv_cache.specs import StateSpec
 from service.memory.media_choices import MediaChoices
 from service.memory.parallelism import Parallelism
-from service.memory.weights.fp8_kernels import check_fp8_kernel
-from service.memory.weights.layout_checks import check_layouts, check_towers, unnamed_experts
-from service.memory.weights.online_checks import check_online_sizes
-from service.memory.weights.quark_checks import check_quark_experts
+from service.memory.weights.checks.fp8_kernels import check_fp8_kernel
+from service.memory.weights.checks.layout_checks import check_layouts, check_towers, unnamed_experts
+from service.memory.weights.checks.online_checks import check_online_sizes
+from service.memory.weights.checks.quark_checks import check_quark_experts
 
 Assign: TypeAlias = Callable[[ModelArchitecture, EngineConfig], Backends]
 """Chooses the backends of a model."""

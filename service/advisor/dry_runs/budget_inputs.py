@@ -24,8 +24,8 @@ from service.memory.media_choices import MediaChoices
 from service.memory.offloading import Offload
 from service.memory.parallelism import ELEMENT_BYTES
 from service.memory.profile_run import reads_length
-from service.memory.weights.adapters import AdapterSlots
-from service.memory.weights.online_quantization import ONLINE
+from service.memory.weights.resident.adapters import AdapterSlots
+from service.memory.weights.schemes.online_quantization import ONLINE
 from service.units import GIB
 
 NO_TOTAL: Final = Estimate(0, 0, 0, Basis.ASSUMED, "")

@@ -7,8 +7,8 @@ from service.advisor.candidates.plan_types import Candidate
 from service.advisor.dry_runs.budget_inputs import budget_inputs
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.specs import each_layer
-from service.memory.weights.online_quantization import quantized_online
-from service.memory.weights.parameters import parameter_tensors
+from service.memory.weights.counts.parameters import parameter_tensors
+from service.memory.weights.schemes.online_quantization import quantized_online
 
 
 @dataclass(frozen=True, slots=True)

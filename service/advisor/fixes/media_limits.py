@@ -13,7 +13,7 @@ from service.engines.flags import ServeFlags
 from service.engines.json_object import JsonObject
 from service.gpus.gpu_type import GpuType
 from service.memory.media_choices import MediaChoices
-from service.memory.weights.tower_modules import modalities
+from service.memory.weights.blocks.tower_modules import modalities
 from service.memory.weights.weight_layout import weight_layout_at
 
 LIMIT: Final = "--limit-mm-per-prompt"

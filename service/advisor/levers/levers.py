@@ -36,7 +36,7 @@ from service.engines.cache_quality import CacheQuality, Published
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, UnavailableFlag, check_flags, rules_for, with_patch
 from service.gpus.gpu_type import GpuType
-from service.memory.weights.online_quantization import quantized_online
+from service.memory.weights.schemes.online_quantization import quantized_online
 
 LEAST_GAIN: Final = 0.005
 """Requests of the maximum length: less is printed as 0.00."""

@@ -17,7 +17,7 @@ from service.engines.cache_quality import Published
 from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 from service.units import GIB
 
 DATA: Final = "weight_quality.toml"

@@ -26,7 +26,7 @@ from service.application.text.words import printable
 from service.bundled_toml import read_toml
 from service.gpus.gpu_type import GpuType, MemoryBasis
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes
+from service.memory.weights.counts.parameters import parameter_bytes
 from service.units import GIB, ceil_div
 
 SPARE_DISK: Final = 1.2

@@ -15,7 +15,7 @@ from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around
 from service.memory.parallelism import Parallelism
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from service.memory.weights.weight_layout import weight_layout_at
 
 AGREEMENT = 0.02

@@ -8,8 +8,8 @@ from typing import Final, Self
 
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.weight_schemes import Names
-from service.memory.weights.fragments import Fragments
-from service.memory.weights.patterns import (
+from service.memory.weights.names.fragments import Fragments
+from service.memory.weights.names.patterns import (
     MAX_PLACES,
     Expressions,
     Run,
@@ -17,7 +17,7 @@ from service.memory.weights.patterns import (
     run_of_glob,
     runs_of,
 )
-from service.memory.weights.sorted_entries import SortedEntries
+from service.memory.weights.names.sorted_entries import SortedEntries
 
 PREFIXES: Final = (
     "thinker.model.",

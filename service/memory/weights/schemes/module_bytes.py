@@ -6,7 +6,6 @@ from typing import Final, assert_never
 
 from service.architecture.quantization import AUTO_ROUND
 from service.architecture.weight_schemes import WeightFormat, WeightScheme
-from service.memory.weights.module_schemes import AWQ_METHODS, GPTQ_METHODS, OUTPUT, ModuleSchemes
 from service.memory.weights.modules import (
     Experts,
     Linear,
@@ -14,7 +13,8 @@ from service.memory.weights.modules import (
     OutputEmbedding,
     PlainModule,
 )
-from service.memory.weights.quantized import (
+from service.memory.weights.schemes.module_schemes import AWQ_METHODS, GPTQ_METHODS, OUTPUT, ModuleSchemes
+from service.memory.weights.schemes.quantized import (
     experts_bytes,
     linear_bytes,
     plain_experts,

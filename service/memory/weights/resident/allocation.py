@@ -20,9 +20,9 @@ from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around
 from service.memory.parallelism import Parallelism
-from service.memory.weights.module_bytes import ModuleBytes
+from service.memory.weights.counts.parameters import counted_layers, module_bytes_of, modules_beside_layers
 from service.memory.weights.modules import Linear, Module, OutputEmbedding, PlainModule
-from service.memory.weights.parameters import counted_layers, module_bytes_of, modules_beside_layers
+from service.memory.weights.schemes.module_bytes import ModuleBytes
 from service.memory.weights.weight_layout import weight_layout_at
 from service.units import MIB, round_up
 

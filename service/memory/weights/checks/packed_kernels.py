@@ -13,9 +13,9 @@ from service.architecture.quantization import AUTO_ROUND
 from service.architecture.weight_schemes import WeightFormat, WeightScheme
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.layouts import LayoutRules
-from service.memory.weights.compressed_checks import ON_HOPPER
-from service.memory.weights.compressed_kinds import linear_kind
+from service.memory.weights.checks.compressed_checks import ON_HOPPER
 from service.memory.weights.modules import Linear
+from service.memory.weights.schemes.compressed_kinds import linear_kind
 
 NO_KERNEL: Final = "Failed to find a kernel that can implement the WNA16 linear layer."
 UNALIGNED_INPUTS: Final = (

@@ -10,8 +10,8 @@ from service.architecture.compressed_parts import WHOLE_ROWS
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
 from service.engines.rules.layouts import LayoutRules
 from service.engines.rules.packed_experts import PackedExpertRules
-from service.memory.weights.compressed_kinds import Kind, expert_kind, linear_kind
 from service.memory.weights.modules import Experts
+from service.memory.weights.schemes.compressed_kinds import Kind, expert_kind, linear_kind
 
 Fault = tuple[str, str]
 """The type and the words of an exception."""

@@ -13,8 +13,8 @@ from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from service.engines.rules.quark import QuarkRules
 from service.memory.parallelism import Parallelism
+from service.memory.weights.counts.parameters import layer_modules_of, module_bytes_of
 from service.memory.weights.modules import Experts
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of
 
 FP8_CAPABILITY: Final = (8, 9)
 """The first with kernels for activations in 8 bits: QuarkW8A8Fp8.get_min_capability."""

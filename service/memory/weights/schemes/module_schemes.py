@@ -12,9 +12,9 @@ from service.architecture.weight_schemes import (
     WeightFormat,
     WeightScheme,
 )
-from service.memory.weights.module_names import PREFIXES, ModuleNames, bare, module_names
 from service.memory.weights.modules import Experts, Linear, Module
-from service.memory.weights.spellings import LAYERS, Spelling, spelled
+from service.memory.weights.names.module_names import PREFIXES, ModuleNames, bare, module_names
+from service.memory.weights.names.spellings import LAYERS, Spelling, spelled
 from service.memory.weights.weight_layout import QuantizedLayout
 
 AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})

@@ -18,12 +18,11 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
-from service.memory.weights.built import Built
-from service.memory.weights.decoder_modules import layer_modules
-from service.memory.weights.end_modules import end_modules
-from service.memory.weights.feed_forward_modules import routed_experts
-from service.memory.weights.module_bytes import ModuleBytes
-from service.memory.weights.module_schemes import COMPRESSED_TENSORS
+from service.memory.weights.blocks.built import Built
+from service.memory.weights.blocks.decoder_modules import layer_modules
+from service.memory.weights.blocks.end_modules import end_modules
+from service.memory.weights.blocks.feed_forward_modules import routed_experts
+from service.memory.weights.blocks.tower_modules import built_towers, tower_modules
 from service.memory.weights.modules import (
     Linear,
     Module,
@@ -31,9 +30,10 @@ from service.memory.weights.modules import (
     PlainModule,
     Shards,
 )
-from service.memory.weights.quantized import FLOAT32, HALF
-from service.memory.weights.spellings import spelling_of
-from service.memory.weights.tower_modules import built_towers, tower_modules
+from service.memory.weights.names.spellings import spelling_of
+from service.memory.weights.schemes.module_bytes import ModuleBytes
+from service.memory.weights.schemes.module_schemes import COMPRESSED_TENSORS
+from service.memory.weights.schemes.quantized import FLOAT32, HALF
 from service.memory.weights.weight_layout import StageLayout, WeightLayout, weight_layout_at
 from service.units import round_up
 

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from service.architecture.uniform_lists import OTHERS, Alike, literal_parts, plain_parts
 from service.architecture.weight_schemes import LONG, Names
-from service.memory.weights.patterns import MAX_PLACES
+from service.memory.weights.names.patterns import MAX_PLACES
 
 REGULAR: Final = "re:"
 TOO_MANY: Final = 4 * MAX_PLACES

@@ -19,28 +19,28 @@ from service.engines.rules.layouts import LayoutRules
 from service.engines.rules.packed_experts import PackedExpertRules
 from service.engines.rules.quark import QuarkRules
 from service.memory.parallelism import Parallelism
-from service.memory.weights.auto_round_checks import auto_round_experts, auto_round_faults
-from service.memory.weights.compressed_checks import (
+from service.memory.weights.checks.auto_round_checks import auto_round_experts, auto_round_faults
+from service.memory.weights.checks.compressed_checks import (
     compressed_experts,
     compressed_linear,
     expert_blocks,
     is_whole_rows,
     packed_experts,
 )
-from service.memory.weights.mixed_shards import mixed_shards
-from service.memory.weights.modelopt_checks import modelopt_experts, modelopt_linear
-from service.memory.weights.module_bytes import AS_STORED
-from service.memory.weights.module_schemes import AWQ_METHODS
-from service.memory.weights.modules import Experts, Linear, Module, Shards
-from service.memory.weights.packed_kernels import Device, packed_faults
-from service.memory.weights.parameters import (
+from service.memory.weights.checks.mixed_shards import mixed_shards
+from service.memory.weights.checks.modelopt_checks import modelopt_experts, modelopt_linear
+from service.memory.weights.checks.packed_kernels import Device, packed_faults
+from service.memory.weights.checks.quark_checks import quark_linear
+from service.memory.weights.counts.parameters import (
     layer_modules_of,
     module_bytes_of,
     modules_of_ends,
     tower_modules_of,
 )
-from service.memory.weights.quantized import refines, runs_on_marlin
-from service.memory.weights.quark_checks import quark_linear
+from service.memory.weights.modules import Experts, Linear, Module, Shards
+from service.memory.weights.schemes.module_bytes import AS_STORED
+from service.memory.weights.schemes.module_schemes import AWQ_METHODS
+from service.memory.weights.schemes.quantized import refines, runs_on_marlin
 from service.memory.weights.weight_layout import QuantizedLayout, weight_layout_at
 
 INPUT_BLOCKS: Final = (

@@ -10,9 +10,9 @@ from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.engines.refusal import EngineRefusal, Stage
 from service.memory.parallelism import Parallelism
+from service.memory.weights.counts.parameters import layer_modules_of, module_bytes_of, tower_modules_of
 from service.memory.weights.modules import Linear
-from service.memory.weights.online_quantization import ONLINE, quantized_online
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of, tower_modules_of
+from service.memory.weights.schemes.online_quantization import ONLINE, quantized_online
 
 BLOCKS: Final = frozenset({"mxfp4", "mxfp8"})
 """Methods that store a scale for each block of inputs."""

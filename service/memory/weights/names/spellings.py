@@ -74,7 +74,7 @@ def _renamed(spelling: Spelling, path: str) -> Iterator[str]:
 @cache
 def spelling_of(class_name: str, release: Version, *, by_transformers: bool = False) -> Spelling:
     """Return how a release calls the modules of a model class, which may run on the transformers library."""
-    tables = read_toml("service.memory", "weights/spellings.toml")
+    tables = read_toml("service.memory", "weights/names/spellings.toml")
     names = _newest(tables["names"], class_name, release)
     prefixes = _newest(tables["prefixes"], class_name, release)
     own = (prefixes["own"], *prefixes.get("written", ())) if prefixes else ()

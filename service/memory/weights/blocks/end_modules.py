@@ -10,7 +10,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.pooling import PoolingHead
 from service.memory.parallelism import ELEMENT_BYTES
 from service.memory.weights.modules import Linear, Modules, OutputEmbedding, PlainModule, Shards
-from service.memory.weights.quantized import FLOAT32, HALF
+from service.memory.weights.schemes.quantized import FLOAT32, HALF
 from service.memory.weights.weight_layout import StageLayout
 
 ALIASES: Final = {"half": "float16", "float": "float32"}

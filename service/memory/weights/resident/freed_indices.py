@@ -9,8 +9,8 @@ from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import exact
 from service.memory.parallelism import Parallelism
+from service.memory.weights.counts.parameters import layer_modules_of, module_bytes_of
 from service.memory.weights.modules import Experts
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of
 
 SOURCE: Final = (
     "less the indices of the activation order; vLLM 0.10.2 to 0.19.0, process_weights_after_loading of "

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from service.architecture.weight_schemes import WeightFormat, WeightScheme
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.auto_round import AutoRoundRules
+from service.memory.weights.checks.packed_kernels import on_marlin
 from service.memory.weights.modules import Linear
-from service.memory.weights.packed_kernels import on_marlin
 
 
 def auto_round_faults(linear: Linear, scheme: WeightScheme, rules: AutoRoundRules) -> Iterator[EngineRefusal]:

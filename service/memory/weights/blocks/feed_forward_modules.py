@@ -5,7 +5,7 @@ from typing import assert_never
 from service.architecture.layers.decoder_layer import FeedForward
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
-from service.memory.weights.built import Built
+from service.memory.weights.blocks.built import Built
 from service.memory.weights.modules import PARTS_OF_GATED, Experts, Linear, Modules, PlainModule, Shards
 from service.units import round_up
 

@@ -11,10 +11,10 @@ from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import exact
 from service.memory.parallelism import Parallelism
 from service.memory.ranges import for_capability
+from service.memory.weights.counts.parameters import counted_layers, module_bytes_of
 from service.memory.weights.modules import Experts, Linear, Module
-from service.memory.weights.parameters import counted_layers, module_bytes_of
-from service.memory.weights.quantized import experts_bytes, linear_bytes
-from service.memory.weights.resident_weights import Fp8Kernel, ResidentConstants
+from service.memory.weights.resident.resident_weights import Fp8Kernel, ResidentConstants
+from service.memory.weights.schemes.quantized import experts_bytes, linear_bytes
 from service.units import round_up
 
 NOTHING: Final = exact(0, Basis.COMPUTED, "no weights in 8-bit floats")

@@ -11,8 +11,8 @@ from service.architecture.quantization import Quantization
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.parallelism import Parallelism
-from service.memory.weights.module_names import all_readable
-from service.memory.weights.parameters import parameter_bytes_per_stage
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
+from service.memory.weights.names.module_names import all_readable
 
 FORMULA = "closed form from the config"
 AGREEMENT = 0.08

@@ -12,9 +12,9 @@ from service.engines.releases import rules_for
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.parallelism import Parallelism
-from service.memory.weights.built import Built
-from service.memory.weights.decoder_modules import layer_modules
-from service.memory.weights.module_bytes import ModuleBytes
+from service.memory.weights.blocks.built import Built
+from service.memory.weights.blocks.decoder_modules import layer_modules
+from service.memory.weights.counts.parameters import cache_scales, parameter_bytes_per_stage
 from service.memory.weights.modules import (
     VOCABULARY_PADDING,
     Linear,
@@ -23,8 +23,8 @@ from service.memory.weights.modules import (
     PlainModule,
     Shards,
 )
-from service.memory.weights.parameters import cache_scales, parameter_bytes_per_stage
-from service.memory.weights.spellings import USUAL
+from service.memory.weights.names.spellings import USUAL
+from service.memory.weights.schemes.module_bytes import ModuleBytes
 from service.memory.weights.weight_layout import DraftLayout, weight_layout_at
 from service.units import round_up
 

@@ -5,9 +5,14 @@ from typing import Final
 
 from service.architecture.quantization import AUTO_ROUND
 from service.engines.rules.layouts import LayoutRules
-from service.memory.weights.module_names import PREFIXES, module_names
-from service.memory.weights.module_schemes import AWQ_METHODS, COMPRESSED_TENSORS, NAME_LISTS, ModuleSchemes
 from service.memory.weights.modules import Linear, Module
+from service.memory.weights.names.module_names import PREFIXES, module_names
+from service.memory.weights.schemes.module_schemes import (
+    AWQ_METHODS,
+    COMPRESSED_TENSORS,
+    NAME_LISTS,
+    ModuleSchemes,
+)
 
 SKIPPED: Final = (
     "Detected some but not all shards of {layer} are quantized. All shards of fused layers to have the same "

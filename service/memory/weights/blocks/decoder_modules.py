@@ -16,10 +16,11 @@ from service.architecture.layers.recurrence import (
     ShortConvolution,
 )
 from service.architecture.layers.sparse_indexers import RegionIndexer
-from service.memory.weights.built import Built
-from service.memory.weights.compressed_modules import compressed_modules, shared_compressed_modules
-from service.memory.weights.feed_forward_modules import feed_forward_modules
-from service.memory.weights.mla_modules import indexer_modules, mla_modules
+from service.memory.weights.blocks.built import Built
+from service.memory.weights.blocks.compressed_modules import compressed_modules, shared_compressed_modules
+from service.memory.weights.blocks.feed_forward_modules import feed_forward_modules
+from service.memory.weights.blocks.mla_modules import indexer_modules, mla_modules
+from service.memory.weights.blocks.recurrent_modules import recurrent_modules
 from service.memory.weights.modules import (
     PARTS_OF_QKV,
     Linear,
@@ -28,7 +29,6 @@ from service.memory.weights.modules import (
     PlainModule,
     Shards,
 )
-from service.memory.weights.recurrent_modules import recurrent_modules
 from service.units import next_power_of_two
 
 FLOAT32_BYTES = 4

@@ -12,8 +12,8 @@ from service.architecture.weight_schemes import WeightFormat
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
+from service.memory.weights.counts.parameters import layer_modules_of, module_bytes_of
 from service.memory.weights.modules import Linear
-from service.memory.weights.parameters import layer_modules_of, module_bytes_of
 
 NO_KERNEL: Final = (
     "Failed to find a kernel that can implement the ScaledMM linear layer. Reasons: \n"

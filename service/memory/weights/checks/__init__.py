@@ -1,0 +1,1 @@
+"""Layouts of weights that a release or a GPU refuses."""

@@ -1,0 +1,1 @@
+"""Bytes of the parameters of a rank: the sum over the modules it builds."""

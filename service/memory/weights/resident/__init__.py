@@ -1,0 +1,1 @@
+"""What stays in memory beside the parameters: repacked copies, buffers, adapters, allocator's rests."""
