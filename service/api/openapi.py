@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 from service.api.examples import EXAMPLES, answers
 from service.api.middleware.request_log import PROBES
 from service.api.responses import VERSION_PREFIX
-from service.application.schemas.problem import Problem
+from service.application.schemas.answers.problem import Problem
 
 REFERENCE = "#/components/schemas/{model}"
 

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
-from service.application.schemas.plan_format import Format
-from service.application.schemas.problem import Problem
+from service.application.schemas.answers.problem import Problem
+from service.application.schemas.requests.plan_format import Format
 from service.nearest_names import nearest
 
 JSON: Final = "application/json"

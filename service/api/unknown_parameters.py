@@ -12,7 +12,7 @@ from starlette.requests import Request
 from service.api.routes.log_body import condensed_log
 from service.application.errors import UnknownParameter
 from service.application.schemas.base import Input
-from service.application.schemas.flags import FlagsInput
+from service.application.schemas.flags.flags import FlagsInput
 
 
 async def known_parameters_only(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from service.application.engine_requests import engines_question
 from service.application.gguf_requests import gguf_name, gguf_question
-from service.application.schemas.engine_body import EngineBody
+from service.application.schemas.requests.engine_body import EngineBody
 from service.application.services import PlanServices
 from service.engines_compared.comparison import EnginesCompared, compare_engines
 from service.engines_compared.engine_choice import EnginesQuestion

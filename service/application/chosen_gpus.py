@@ -5,7 +5,7 @@ from functools import partial
 from typing import TypeAlias
 
 from service.application.errors import GpuNotModelled, InputFault, InvalidRequest, faults_together
-from service.application.schemas.gpu_choice import CountedGpu, GpuInput
+from service.application.schemas.requests.gpu_choice import CountedGpu, GpuInput
 from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu
 from service.gpus.gpu_count import InvalidCount, split_count
 from service.gpus.gpu_type import GpuType, InvalidGpu

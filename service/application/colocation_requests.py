@@ -12,7 +12,7 @@ from service.application.errors import InputFault, InvalidRequest
 from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.colocation import MAX_ENGINES, ColocationBody
-from service.application.schemas.plan_body import EngineInput, PlanBody
+from service.application.schemas.requests.plan_body import EngineInput, PlanBody
 from service.application.services import PlanServices
 from service.engines.releases import UnknownRelease, resolve_release
 from service.launch_command.command_reading import CommandReading, read_commands

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest, LocalModel, RefusedCommand
 from service.application.local_models import local_model
-from service.application.schemas.gpu_choice import CountedGpu
-from service.application.schemas.plan_body import PlanBody
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.serve import ServeInput
+from service.application.schemas.requests.gpu_choice import CountedGpu
+from service.application.schemas.requests.plan_body import PlanBody
 from service.engine_config.parallel_checks import count_refusal
 from service.engines.releases import UnknownRelease, resolve_release
 from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu

@@ -5,7 +5,7 @@ from functools import cache
 from packaging.version import Version
 
 from service.application.choice_catalog import choices_by_flag
-from service.application.schemas.engine import (
+from service.application.schemas.answers.engine import (
     EngineDescription,
     EngineList,
     FlagAnswer,

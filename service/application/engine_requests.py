@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from service.application.errors import InputFault, InvalidRequest
 from service.application.invalid_request import invalid_request
 from service.application.plan_requests import plan_request, read_plan_body
-from service.application.schemas.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
-from service.application.schemas.engine_body import (
+from service.application.schemas.answers.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
+from service.application.schemas.requests.engine_body import (
     ANY_BODY,
     ComparisonBody,
     EngineBody,
@@ -21,7 +21,7 @@ from service.application.schemas.engine_body import (
     TensorrtEntry,
     VllmEntry,
 )
-from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.engine_plans.engine_plan import LLAMA_CPP, SGLANG, TENSORRT_LLM
 from service.engine_plans.engine_releases import UnknownEngineRelease

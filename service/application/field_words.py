@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from service.application.schemas.base import UNKNOWN_NAMES, Input
-from service.application.schemas.renamed import TWICE
+from service.application.schemas.requests.renamed import TWICE
 from service.gpus.own_gpu import FORM
 from service.nearest_names import cut
 

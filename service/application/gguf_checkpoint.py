@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules.gguf import GgufRules

@@ -3,7 +3,7 @@
 from service.application.chosen_gpus import chosen_gpus
 from service.application.engine_requests import asked_engines
 from service.application.errors import InvalidRequest
-from service.application.schemas.engine_body import EngineBody, LlamaBody
+from service.application.schemas.requests.engine_body import EngineBody, LlamaBody
 from service.application.services import PlanServices
 from service.engines_compared.engine_choice import LlamaAsked
 from service.engines_compared.gguf_plan import GgufQuestion

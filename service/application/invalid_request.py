@@ -9,9 +9,9 @@ from service.application.errors import MOST_ERRORS, InvalidRequest, UnknownFlag,
 from service.application.field_words import field_words
 from service.application.known_names import is_flag, meant_in_body, moved_in_body, parameter_meant
 from service.application.schemas.base import UNKNOWN_NAMES, Input
-from service.application.schemas.flag_objects import EplbInput, SpeculativeInput
-from service.application.schemas.plan_parameters import PLACES
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.flag_objects import EplbInput, SpeculativeInput
+from service.application.schemas.flags.serve import ServeInput
+from service.application.schemas.requests.plan_parameters import PLACES
 from service.engine_plans.engine_plan import ENGINES
 
 Place: TypeAlias = tuple[int | str, ...]

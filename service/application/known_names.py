@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import Tag
 
 from service.application.schemas.base import Input
-from service.application.schemas.plan_body import PlanBody
-from service.application.schemas.plan_parameters import PLACES
+from service.application.schemas.requests.plan_body import PlanBody
+from service.application.schemas.requests.plan_parameters import PLACES
 from service.nearest_names import nearest
 
 Step: TypeAlias = int | str
@@ -59,7 +59,7 @@ def parameter_meant(name: str) -> str | None:
         if name == place[-1]:
             return parameter
     # A command without a faulty name needs no query string.
-    from service.application.schemas.plan_query import PlanQuery  # noqa: PLC0415
+    from service.application.schemas.requests.plan_query import PlanQuery  # noqa: PLC0415
 
     near = nearest(name, PlanQuery.model_fields, count=1)
     return near[0] if near else None

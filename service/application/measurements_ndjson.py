@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from service.application.errors import InvalidRequest, escaped
 from service.application.field_words import field_words
-from service.application.schemas.lease import ExportedMeasurementInput
+from service.application.schemas.probes.lease import ExportedMeasurementInput
 from service.calibration.measurement import Measurement
 from service.serialization import MEASUREMENT, written
 

@@ -26,7 +26,7 @@ from service.application.model_catalog import quantized_model
 from service.application.requested_draft import with_draft
 from service.application.requested_model import requested_model
 from service.application.run_cpu_bound import run_cpu_bound
-from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.backends.backend_rules import UnknownBackend
 from service.engines.flags import ServeFlags

@@ -6,10 +6,10 @@ import orjson
 
 from service.advisor.candidates.plan_types import Plan
 from service.advisor.request.plan_request import FEW_GPUS
+from service.application.schemas.answers.plan import GpuPlanAnswer, PlanAnswer, shared_warnings
 from service.application.schemas.members import Writing, WrittenMember
 from service.application.schemas.parts import PLAIN, Parts
 from service.application.schemas.plain_values import as_answer, as_json, plain
-from service.application.schemas.plan import GpuPlanAnswer, PlanAnswer, shared_warnings
 
 
 def written_plan(plan: Plan, parts: Parts = PLAIN) -> bytes:

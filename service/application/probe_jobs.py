@@ -10,13 +10,13 @@ from service.application.errors import InputFault, InvalidRequest, NotProbeable
 from service.application.job_events import POLL_SECONDS
 from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
-from service.application.schemas.candidate import CandidateAnswer
-from service.application.schemas.lease import STATES, ResultInput
+from service.application.schemas.answers.candidate import CandidateAnswer
 from service.application.schemas.members import Writing
 from service.application.schemas.parts import Parts
 from service.application.schemas.plain_values import answer_of
-from service.application.schemas.plan_body import PlanBody
-from service.application.schemas.probe import ProbeBody, QueuedFor
+from service.application.schemas.probes.lease import STATES, ResultInput
+from service.application.schemas.probes.probe import ProbeBody, QueuedFor
+from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import Probes, Services
 from service.application.speed_probes import planned_times, speed_points, with_points
 from service.architecture.mistral_format.files import is_params

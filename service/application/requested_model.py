@@ -10,7 +10,7 @@ from service.application.gguf_checkpoint import gguf_checkpoint
 from service.application.model_reading import read_model
 from service.application.recent_models import ModelKey
 from service.application.run_cpu_bound import run_cpu_bound
-from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.mistral_format.files import ModelFiles, is_params

@@ -9,7 +9,7 @@ from service.advisor.dry_runs.workload_admission import admission_of
 from service.advisor.ranking.speed_of_start import clock_of
 from service.advisor.request.plan_request import Workload
 from service.application.errors import InputFault, NotProbeable
-from service.application.schemas.speed import rounded
+from service.application.schemas.answers.speed import rounded
 from service.gpus.gpu_type import GpuType
 from service.probes.job_spec import Engine, TimingPoint
 

@@ -11,14 +11,14 @@ import typer
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest, RefusedCommand, UnknownFlagValue
-from service.application.schemas.plan_parameters import PLACES
+from service.application.schemas.requests.plan_parameters import PLACES
 from service.architecture.config import parse_config
 from service.cli.exit_codes import ExitCode
 from service.hub.errors import HubError, ModelNotFound
 from service.nearest_names import is_slip
 
 if TYPE_CHECKING:
-    from service.application.schemas.problem import Problem
+    from service.application.schemas.answers.problem import Problem
 
 ARGUMENTS: Final = frozenset({"model", "command"})
 """Values that are words of the command line and no options."""

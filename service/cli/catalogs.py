@@ -14,8 +14,8 @@ from rich.table import Table
 from service.application.choice_catalog import choices_by_flag
 from service.application.engine_catalog import engine_list
 from service.application.model_catalog import BundledModel, bundled_models
-from service.application.schemas.hardware import GpuAnswer, GpuList
-from service.application.schemas.model import ModelList
+from service.application.schemas.answers.hardware import GpuAnswer, GpuList
+from service.application.schemas.answers.model import ModelList
 from service.application.text.layout import NARROWEST
 from service.cli.exit_codes import ExitCode
 from service.cli.list_format import AsJson, ListFormat, is_json

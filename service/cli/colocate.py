@@ -10,8 +10,8 @@ from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation
 from service.application.colocation_requests import answer_colocation, colocation_request
 from service.application.schemas.colocation import ColocationAnswer, ColocationBody
-from service.application.schemas.plan_body import MAX_COMMAND
-from service.application.schemas.renamed import gpu_choices
+from service.application.schemas.requests.plan_body import MAX_COMMAND
+from service.application.schemas.requests.renamed import gpu_choices
 from service.application.text.colocation import render_colocation
 from service.cli.bad_input import exits_on_bad_input
 from service.cli.exit_codes import ExitCode

@@ -13,8 +13,8 @@ from service.application.any_engine import answer_of_engines, any_question
 from service.application.engine_requests import engines_answer, read_any_body
 from service.application.errors import InvalidRequest
 from service.application.gguf_requests import question_of, read_model
-from service.application.schemas.engine_body import EngineBody, LlamaBody
-from service.application.schemas.plan_format import Format
+from service.application.schemas.requests.engine_body import EngineBody, LlamaBody
+from service.application.schemas.requests.plan_format import Format
 from service.application.text.engines_table import engines_text
 from service.application.text.layout import TextOptions
 from service.application.text.words import printable

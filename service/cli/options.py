@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
 import typer
 from pydantic import BeforeValidator
 
-from service.application.schemas.flags import FlagsInput
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.flags import FlagsInput
+from service.application.schemas.flags.serve import ServeInput
 
 CONFIG: Final = typer.Option(
     "--config",

@@ -15,10 +15,10 @@ from service.advisor.candidates.plan_types import Plan
 from service.application.errors import InvalidRequest
 from service.application.given_members import read_given
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.schemas.engine_parameters import OTHERS, EngineParameters, read_flags
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan_body import MAX_COMMAND, PlanBody
-from service.application.schemas.plan_format import Format
+from service.application.schemas.requests.engine_parameters import OTHERS, EngineParameters, read_flags
+from service.application.schemas.requests.plan_body import MAX_COMMAND, PlanBody
+from service.application.schemas.requests.plan_format import Format
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from service.advisor.candidates.plan_types import Plan
-from service.application.schemas.architecture import ExplainedArchitecture, LayerKind
+from service.application.schemas.answers.architecture import ExplainedArchitecture, LayerKind
 from service.web.figures import plain
 from service.web.model_drawing import LayerCell, layers_drawing
 from service.web.page_question import PageQuestion

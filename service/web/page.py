@@ -9,8 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service import __version__
 from service.advisor.candidates.plan_types import Plan
-from service.application.schemas.probe import ProbeAnswer
-from service.application.schemas.problem import Problem
+from service.application.schemas.answers.problem import Problem
+from service.application.schemas.probes.probe import ProbeAnswer
 from service.explanation.explanation_types import Explanation
 from service.units import gib_text
 from service.web.assets import asset_link

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from pydantic import ValidationError
 
 from service.application.invalid_request import invalid_request
-from service.application.schemas.plan_parameters import PlanParameters
+from service.application.schemas.requests.plan_parameters import PlanParameters
 
 PAGE_PARAMETERS: Final = ("view", "metric", "sort", "only", "find", "beside")
 """Parameters that choose what a page shows; the plan does not depend on them."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from service.application.schemas.probe import ProbeAnswer
+from service.application.schemas.probes.probe import ProbeAnswer
 from service.probes.job_state import State
 from service.units import gib_text
 from service.web.figures import plain

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from service.application.schemas.plan_parameters import PLACES
+from service.application.schemas.requests.plan_parameters import PLACES
 from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import GpuCatalog
 from service.web.page_question import PageQuestion

@@ -6,7 +6,7 @@ from typing import Final
 from service.advisor.candidates.lever import Lever
 from service.advisor.candidates.plan_types import Candidate
 from service.advisor.candidates.refusal import Fix
-from service.application.schemas.plan_parameters import PLACES
+from service.application.schemas.requests.plan_parameters import PLACES
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
 from service.web.page_question import PageQuestion

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.serve import ServeInput
 from service.probes.job_spec import (
     CONTEXT_BYTES,
     MAX_WALL_SECONDS,

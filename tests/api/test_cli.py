@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service import __version__
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.serve import ServeInput
 from service.cli.main import cli
 from tests.api.plan_bodies import GEMMA, LLAMA_CONFIG
 

@@ -18,8 +18,8 @@ from schemathesis.generation import GenerationMode
 from starlette.testclient import TestClient
 
 from service.api.failed_attempts import FailedAttempts
-from service.application.schemas.lease import MAX_WAIT_SECONDS
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.serve import ServeInput
+from service.application.schemas.probes.lease import MAX_WAIT_SECONDS
 from service.application.services import Services
 from service.store.token import Scope
 from tests.api.plan_bodies import GEMMA, LLAMA_CONFIG

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service.application.gguf_checkpoint import gguf_checkpoint
-from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.cli.main import cli
 from service.engines.releases import RELEASES, resolve_release, rules_for

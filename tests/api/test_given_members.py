@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from service.application.given_members import read_given
 from service.application.schemas.base import Input
-from service.application.schemas.engine_parameters import EngineParameters
-from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.requests.engine_parameters import EngineParameters
+from service.application.schemas.requests.plan_body import PlanBody
 from tests.api.plan_bodies import GEMMA, LLAMA_CONFIG
 
 PARAMETERS: list[dict[str, Any]] = [

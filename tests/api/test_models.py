@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from service.application.schemas.architecture import ArchitectureAnswer
+from service.application.schemas.answers.architecture import ArchitectureAnswer
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from tests.memory.recorded import records

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service.application.known_names import meant_in_body, moved_in_body
-from service.application.schemas.plan_body import PlanBody
-from service.application.schemas.probe import ProbeBody
+from service.application.schemas.probes.probe import ProbeBody
+from service.application.schemas.requests.plan_body import PlanBody
 from service.cli.exit_codes import ExitCode
 from service.cli.main import cli
 from service.cli.probe_client import problem

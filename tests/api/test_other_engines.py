@@ -6,7 +6,11 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
-from service.application.schemas.engine_serve import LlamaServeInput, SglangServeInput, TensorrtServeInput
+from service.application.schemas.flags.engine_serve import (
+    LlamaServeInput,
+    SglangServeInput,
+    TensorrtServeInput,
+)
 from service.llama_cpp.cache_types import CACHE_TYPES
 from service.llama_cpp.server_flags import ServerFlags
 from service.sglang.server_args import CACHE_BITS as SGLANG_TYPES

@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 from service.api.examples import EXAMPLES
 from service.application.flag_faults import flag_faults
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.schemas.plan import PlanAnswer
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.answers.plan import PlanAnswer
+from service.application.schemas.flags.serve import ServeInput
 from service.application.services import Services
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for

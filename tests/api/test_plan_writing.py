@@ -17,8 +17,8 @@ from service.application import plan_writing
 from service.application.errors import InputFault
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.plan_writing import written_plan
+from service.application.schemas.answers.plan import PlanAnswer
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan import PlanAnswer
 from service.application.services import Services
 from service.engines.releases import RELEASES
 from service.gpus.gpu_type import GpuType

@@ -14,7 +14,7 @@ from service.api.problems.http_problem_types import (
 )
 from service.application.plan_requests import MAX_COMPARED, MAX_DETAILED_GPUS
 from service.application.problems.problem_types import INTERNAL_ERROR
-from service.application.schemas.plan_body import MAX_VERSIONS
+from service.application.schemas.requests.plan_body import MAX_VERSIONS
 from service.application.services import Services
 from service.hub.errors import HubError
 from tests.api.plan_bodies import (

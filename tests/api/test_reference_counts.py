@@ -14,7 +14,7 @@ import pytest
 from service.advisor.dry_runs.plan_cache import PlanCache
 from service.advisor.plan import plan
 from service.advisor.request.plan_request import Model, PlanRequest
-from service.application.schemas.plan_body import PlanBody
+from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import Services
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu

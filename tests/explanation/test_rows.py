@@ -7,7 +7,7 @@ import pytest
 
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.dry_runs.dry_run import dry_run
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.serve import ServeInput
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.explanation.explanation_types import Agreement, CauseBasis

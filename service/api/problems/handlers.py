@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from service.api.problems.http_problem_types import TYPE_BY_ERROR, problem_type_of
 from service.application.errors import InputFault
 from service.application.problems import problem_of as use_cases
-from service.application.schemas.problem import Problem
+from service.application.schemas.answers.problem import Problem
 from service.hub.errors import HubError
 
 MEDIA_TYPE: Final = "application/problem+json"

@@ -14,7 +14,7 @@ from service.api.routes.route_list import RouteList
 from service.api.work_lanes import WorkSize
 from service.application.measurements_ndjson import LINES, read_lines, written_lines
 from service.application.run_cpu_bound import run_cpu_bound
-from service.application.schemas.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
+from service.application.schemas.answers.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
 from service.calibration.learning import Learned
 from service.memory.budget_types import Level
 from service.store.batches import batches

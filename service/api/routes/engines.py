@@ -2,7 +2,7 @@
 
 from service.api.routes.route_list import RouteList
 from service.application.engine_catalog import engine_list
-from service.application.schemas.engine import EngineList
+from service.application.schemas.answers.engine import EngineList
 
 router = RouteList(tags=["engines"])
 

@@ -7,7 +7,7 @@ from fastapi import Path
 from service.api.dependencies import Parts
 from service.api.paging import After, Limit, page_of
 from service.api.routes.route_list import RouteList
-from service.application.schemas.hardware import GpuAnswer, GpuList
+from service.application.schemas.answers.hardware import GpuAnswer, GpuList
 
 router = RouteList(tags=["gpus"])
 

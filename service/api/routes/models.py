@@ -11,7 +11,7 @@ from service.api.responses import json_response
 from service.api.routes.route_list import RouteList
 from service.application.model_catalog import bundled_models
 from service.application.model_reading import read_model
-from service.application.schemas.model import ExplainedModel, ModelList, ModelWeightsAnswer
+from service.application.schemas.answers.model import ExplainedModel, ModelList, ModelWeightsAnswer
 
 router = RouteList(tags=["models"])
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from service import __version__
 from service.api.dependencies import Counts, Parts
 from service.api.routes.route_list import RouteList
-from service.application.schemas.health import Health
+from service.application.schemas.answers.health import Health
 from service.application.services import Services
 from service.store.errors import SchemaMismatch
 

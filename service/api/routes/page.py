@@ -25,7 +25,7 @@ from service.application.invalid_request import invalid_request
 from service.application.log_requests import log_request
 from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.explanation import ExplainBody, ExplainParameters
-from service.application.schemas.probe import ProbeAnswer
+from service.application.schemas.probes.probe import ProbeAnswer
 from service.application.services import Services
 from service.startup_log.log import read_log
 from service.web.assets import MEDIA_TYPES, asset

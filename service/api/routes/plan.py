@@ -38,13 +38,13 @@ from service.application.engine_requests import engines_answer, read_any_body
 from service.application.plan_requests import answer_plan_request, plan_request
 from service.application.plan_writing import written_plan
 from service.application.recent_models import ModelKey
-from service.application.schemas.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
-from service.application.schemas.engine_body import AnyBody, EngineBody
+from service.application.schemas.answers.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
+from service.application.schemas.answers.plan import PlanAnswer
 from service.application.schemas.parts import Parts
-from service.application.schemas.plan import PlanAnswer
-from service.application.schemas.plan_body import PlanBody
-from service.application.schemas.plan_format import Format
-from service.application.schemas.plan_query import PlanQuery, WrittenForm
+from service.application.schemas.requests.engine_body import AnyBody, EngineBody
+from service.application.schemas.requests.plan_body import PlanBody
+from service.application.schemas.requests.plan_format import Format
+from service.application.schemas.requests.plan_query import PlanQuery, WrittenForm
 from service.application.services import Services
 from service.application.text.engines_table import engines_text
 from service.application.text.plan_text import plan_text

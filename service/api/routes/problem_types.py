@@ -9,7 +9,7 @@ from service.api.paging import After, Limit, page_of
 from service.api.problems.http_problem_types import PROBLEM_TYPES
 from service.api.routes.route_list import RouteList
 from service.application.problems.problem_type import ProblemType
-from service.application.schemas.problem import ProblemTypeAnswer, ProblemTypeList
+from service.application.schemas.answers.problem import ProblemTypeAnswer, ProblemTypeList
 
 router = RouteList(tags=["operations"])
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from service.api.auth import Reader
 from service.api.dependencies import Parts
 from service.api.routes.route_list import RouteList
-from service.application.schemas.workers import WorkerAnswer, WorkerList
+from service.application.schemas.probes.workers import WorkerAnswer, WorkerList
 
 router = RouteList(tags=["workers"])
 

@@ -16,7 +16,7 @@ from service.application.errors import (
 )
 from service.application.problems.problem_type import ProblemType
 from service.application.problems.problem_types import INTERNAL_ERROR, TYPE_BY_ERROR, problem_type_of
-from service.application.schemas.problem import FieldError, Problem
+from service.application.schemas.answers.problem import FieldError, Problem
 from service.hub.errors import HubError
 from service.nearest_names import MOST_NEAREST, cut
 from service.redaction import hide_secrets

@@ -6,13 +6,13 @@ from pydantic import Field
 
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation, SharedEngine
+from service.application.schemas.answers.candidate import CandidateAnswer
+from service.application.schemas.answers.hardware import PlannedGpuAnswer
+from service.application.schemas.answers.plan import EngineAnswer
 from service.application.schemas.base import Input, Output
-from service.application.schemas.candidate import CandidateAnswer
-from service.application.schemas.gpu_choice import GpuChoice
-from service.application.schemas.hardware import PlannedGpuAnswer
 from service.application.schemas.plain_values import answer_of
-from service.application.schemas.plan import EngineAnswer
-from service.application.schemas.plan_body import MAX_COMMAND, PlanBody
+from service.application.schemas.requests.gpu_choice import GpuChoice
+from service.application.schemas.requests.plan_body import MAX_COMMAND, PlanBody
 from service.memory.budget_types import Estimate
 
 MAX_ENGINES: Final = 8

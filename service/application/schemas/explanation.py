@@ -7,17 +7,17 @@ from pydantic.json_schema import SkipJsonSchema
 
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.request.plan_request import PlanRequest
+from service.application.schemas.answers.engine_log import EngineLogAnswer
+from service.application.schemas.answers.plan import EngineAnswer
+from service.application.schemas.answers.refusal import ErrorAnswer, FixAnswer
 from service.application.schemas.base import Input, Output, optional
-from service.application.schemas.engine_log import EngineLogAnswer
-from service.application.schemas.flag_types import Name
-from service.application.schemas.flags import FlagsInput
-from service.application.schemas.gpu_choice import GpuChoice
-from service.application.schemas.plan import EngineAnswer
-from service.application.schemas.plan_body import MAX_PATCHES, ModelId, Revision
-from service.application.schemas.plan_parameters import GpuTexts
-from service.application.schemas.refusal import ErrorAnswer, FixAnswer
-from service.application.schemas.renamed import gpu_choices
-from service.application.schemas.serve import ServeInput
+from service.application.schemas.flags.flag_types import Name
+from service.application.schemas.flags.flags import FlagsInput
+from service.application.schemas.flags.serve import ServeInput
+from service.application.schemas.requests.gpu_choice import GpuChoice
+from service.application.schemas.requests.plan_body import MAX_PATCHES, ModelId, Revision
+from service.application.schemas.requests.plan_parameters import GpuTexts
+from service.application.schemas.requests.renamed import gpu_choices
 from service.calibration.from_logs import StoredLog
 from service.engines_compared.engine_logs import EngineLog
 from service.explanation.explanation_types import Agreement, CauseBasis, Explanation

@@ -9,7 +9,7 @@ from typing import Final
 
 from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.candidates.verdict import Verdict
-from service.application.schemas.plan_format import CommandFormat
+from service.application.schemas.requests.plan_format import CommandFormat
 from service.application.text.compose import compose_file, compose_service
 from service.application.text.container import (
     CACHE,

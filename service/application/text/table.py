@@ -9,7 +9,7 @@ from service.advisor.candidates.verdict import Verdict
 from service.advisor.dry_runs.steps_of_advice import length_of
 from service.advisor.ranking.nearest_refused import nearest_refused
 from service.advisor.words.speed_words import number
-from service.application.schemas.architecture import ArchitectureAnswer
+from service.application.schemas.answers.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell
 from service.application.text.comparison import UNCHANGED, comparison_lines

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from service.advisor.request.plan_request import Model
 from service.application.model_catalog import BundledModel
-from service.application.schemas.architecture import (
+from service.application.schemas.answers.architecture import (
     ArchitectureAnswer,
     ExplainedArchitecture,
     written_architecture,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from service.application.schemas.base import Input
-from service.application.schemas.flag_types import as_written
+from service.application.schemas.flags.flag_types import as_written
 from service.gpus.gpu_count import MOST
 from service.gpus.gpu_type import InvalidGpu
 from service.gpus.own_gpu import FORM, KEYS, is_own_gpu, read_memory, read_own_gpu

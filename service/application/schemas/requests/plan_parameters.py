@@ -6,10 +6,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, model_validator
 
-from service.application.schemas.flag_types import Name
-from service.application.schemas.flags import FlagsInput
-from service.application.schemas.gpu_choice import MAX_GPUS
-from service.application.schemas.plan_body import (
+from service.application.schemas.flags.flag_types import Name
+from service.application.schemas.flags.flags import FlagsInput
+from service.application.schemas.flags.serve import OBJECTS, ServeInput
+from service.application.schemas.requests.gpu_choice import MAX_GPUS
+from service.application.schemas.requests.plan_body import (
     MAX_PARTS,
     MAX_PATCHES,
     MAX_VERSIONS,
@@ -19,10 +20,9 @@ from service.application.schemas.plan_body import (
     ObjectiveName,
     Revision,
 )
-from service.application.schemas.price import MAX_PRICES, PriceKindName
-from service.application.schemas.renamed import LISTED, RENAMED, as_in_query, names
-from service.application.schemas.serve import OBJECTS, ServeInput
-from service.application.schemas.workload import Milliseconds, PromptTokens, TokenCount
+from service.application.schemas.requests.price import MAX_PRICES, PriceKindName
+from service.application.schemas.requests.renamed import LISTED, RENAMED, as_in_query, names
+from service.application.schemas.requests.workload import Milliseconds, PromptTokens, TokenCount
 
 MAX_COMMAND_IN_QUERY: Final = 1 << 13
 """Characters of a command in a query string."""

@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from service.application.schemas.base import Input, Output
-from service.application.schemas.flag_types import Name
-from service.application.schemas.probe import (
+from service.application.schemas.flags.flag_types import Name
+from service.application.schemas.flags.serve import ServeInput
+from service.application.schemas.probes.probe import (
     DeviceBytes,
     GpuName,
     GpuUuid,
     Label,
 )
-from service.application.schemas.serve import ServeInput
 from service.calibration.measurement import MeasurementOutcome, Origin
 from service.probes.job_state import State
 

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from service.application.schemas.flag_objects import EplbInput, MediaLimitInput, SpeculativeInput
-from service.application.schemas.flag_types import MAX_KEYS, Count, small
-from service.application.schemas.flags import FlagsInput
+from service.application.schemas.flags.flag_objects import EplbInput, MediaLimitInput, SpeculativeInput
+from service.application.schemas.flags.flag_types import MAX_KEYS, Count, small
+from service.application.schemas.flags.flags import FlagsInput
 from service.changed import changed
 from service.engines.flags import ServeFlags
 from service.engines.json_object import JsonObject

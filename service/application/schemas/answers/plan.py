@@ -15,14 +15,14 @@ from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.ranking.nearest_refused import nearest_refused
 from service.advisor.request.plan_request import FEW_GPUS
+from service.application.schemas.answers.candidate import CandidateAnswer, LeverAnswer
+from service.application.schemas.answers.command import CommandAnswer, FlagsAnswer
+from service.application.schemas.answers.hardware import GpuAnswer, PlannedGpuAnswer
+from service.application.schemas.answers.model import ModelAnswer
+from service.application.schemas.answers.refusal import ErrorAnswer
+from service.application.schemas.answers.upgrade import UpgradeAnswer
 from service.application.schemas.base import SURVEYED, Output, optional
-from service.application.schemas.candidate import CandidateAnswer, LeverAnswer
-from service.application.schemas.command import CommandAnswer, FlagsAnswer
-from service.application.schemas.hardware import GpuAnswer, PlannedGpuAnswer
 from service.application.schemas.members import From, In
-from service.application.schemas.model import ModelAnswer
-from service.application.schemas.refusal import ErrorAnswer
-from service.application.schemas.upgrade import UpgradeAnswer
 
 
 class EngineAnswer(Output):

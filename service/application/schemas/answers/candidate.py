@@ -9,13 +9,13 @@ from service.advisor.candidates.lever_costs import LeverCost
 from service.advisor.candidates.plan_types import Candidate
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.dry_runs.concurrency_curve import CurvePoint, concurrency_curve
-from service.application.schemas.admission import AdmissionAnswer
+from service.application.schemas.answers.admission import AdmissionAnswer
+from service.application.schemas.answers.kv_cache import KvCacheAnswer, PrefixReuseAnswer, WasteAnswer
+from service.application.schemas.answers.memory import MemoryAnswer
+from service.application.schemas.answers.refusal import ErrorAnswer
+from service.application.schemas.answers.speed import CostAnswer, SpeedAnswer
 from service.application.schemas.base import Output, optional
-from service.application.schemas.kv_cache import KvCacheAnswer, PrefixReuseAnswer, WasteAnswer
 from service.application.schemas.members import From, In, SaidOnce
-from service.application.schemas.memory import MemoryAnswer
-from service.application.schemas.refusal import ErrorAnswer
-from service.application.schemas.speed import CostAnswer, SpeedAnswer
 from service.engines.cache_quality import Published
 
 

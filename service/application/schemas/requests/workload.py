@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from service.application.schemas.base import Input
-from service.application.schemas.flag_types import MAX_TOKENS, as_written
+from service.application.schemas.flags.flag_types import MAX_TOKENS, as_written
 from service.engines.flag_values import read_count
 
 Milliseconds = Annotated[float, Field(gt=0, le=1e9)]

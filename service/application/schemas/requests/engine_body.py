@@ -5,14 +5,24 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter, model_validator
 
 from service.application.schemas.base import Input
-from service.application.schemas.engine_parameters import MAX_ENGINES, CacheBytes
-from service.application.schemas.engine_serve import LlamaServeInput, SglangServeInput, TensorrtServeInput
-from service.application.schemas.flag_types import Name
-from service.application.schemas.gpu_choice import MAX_GPUS, GpuChoice
-from service.application.schemas.plan_body import FreeMemory, ModelId, PlanBody, Revision, engine_name
-from service.application.schemas.plan_format import Format
-from service.application.schemas.renamed import as_in_body
-from service.application.schemas.workload import WorkloadInput
+from service.application.schemas.flags.engine_serve import (
+    LlamaServeInput,
+    SglangServeInput,
+    TensorrtServeInput,
+)
+from service.application.schemas.flags.flag_types import Name
+from service.application.schemas.requests.engine_parameters import MAX_ENGINES, CacheBytes
+from service.application.schemas.requests.gpu_choice import MAX_GPUS, GpuChoice
+from service.application.schemas.requests.plan_body import (
+    FreeMemory,
+    ModelId,
+    PlanBody,
+    Revision,
+    engine_name,
+)
+from service.application.schemas.requests.plan_format import Format
+from service.application.schemas.requests.renamed import as_in_body
+from service.application.schemas.requests.workload import WorkloadInput
 from service.engine_plans.engine_plan import ENGINES, LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 
 

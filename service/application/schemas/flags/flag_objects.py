@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from service.application.schemas.base import Input
-from service.application.schemas.flag_types import (
+from service.application.schemas.flags.flag_types import (
     MAX_DRAFT_TOKENS,
     MAX_RANKS,
     Count,

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field
 
 from service.application.schemas.base import Input, Output
-from service.application.schemas.plan_body import PlanBody
-from service.application.schemas.probe_result import PredictedAnswer, ProbeResultAnswer
+from service.application.schemas.probes.probe_result import PredictedAnswer, ProbeResultAnswer
+from service.application.schemas.requests.plan_body import PlanBody
 from service.probes.job_spec import DEFAULT_WALL_SECONDS, MAX_WALL_SECONDS, Target
 from service.probes.job_state import State
 from service.probes.lifecycle import Job

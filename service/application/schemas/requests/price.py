@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from service.application.schemas.base import Input
-from service.application.schemas.gpu_choice import GpuId
+from service.application.schemas.requests.gpu_choice import GpuId
 from service.speed.prices import HIGHEST
 
 PriceKindName = Literal["on_demand", "spot", "reserved", "total_cost_of_ownership"]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from service.application.errors import InvalidRequest
-from service.application.schemas.flag_types import Name
-from service.application.schemas.plan_parameters import MAX_COMMAND_IN_QUERY, PlanParameters
+from service.application.schemas.flags.flag_types import Name
+from service.application.schemas.requests.plan_parameters import MAX_COMMAND_IN_QUERY, PlanParameters
 
 MAX_ENGINES: Final = 8
 CacheBytes = Annotated[

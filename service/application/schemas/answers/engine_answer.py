@@ -5,9 +5,9 @@ from typing import Literal, Self
 from pydantic import Field
 
 from service.advisor.candidates.verdict import Verdict
+from service.application.schemas.answers.hardware import PlannedGpuAnswer
+from service.application.schemas.answers.model import ModelAnswer
 from service.application.schemas.base import Output
-from service.application.schemas.hardware import PlannedGpuAnswer
-from service.application.schemas.model import ModelAnswer
 from service.application.schemas.plain_values import answer_of
 from service.application.text.engine_commands import docker_command, kubernetes_manifest
 from service.engine_plans.engine_plan import BudgetTerm, CacheFigures, EnginePlan, Unused

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from service.application.schemas.base import Input
-from service.application.schemas.engine_parameters import EngineParameters
-from service.application.schemas.plan_format import Format
+from service.application.schemas.requests.engine_parameters import EngineParameters
+from service.application.schemas.requests.plan_format import Format
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, Kept, Order, TextOptions
 
 

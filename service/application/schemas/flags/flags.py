@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from service.application.schemas.base import Input
-from service.application.schemas.flag_types import (
+from service.application.schemas.flags.flag_types import (
     GRAPH_MODES,
     MAX_ADAPTERS,
     MAX_BYTES,

@@ -4,9 +4,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
+from service.application.schemas.answers.kv_cache import KvCacheAnswer
+from service.application.schemas.answers.memory import MemoryAnswer
 from service.application.schemas.base import Output
-from service.application.schemas.kv_cache import KvCacheAnswer
-from service.application.schemas.memory import MemoryAnswer
 from service.calibration.measurement import MeasurementOutcome, Origin
 from service.probes.lifecycle import Job
 from service.serialization import RESULT

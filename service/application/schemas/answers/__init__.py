@@ -1,0 +1,1 @@
+"""What is answered: plans and their parts, catalogs, problems."""

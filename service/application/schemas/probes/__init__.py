@@ -1,0 +1,1 @@
+"""Probe jobs, their results, and what workers send and get."""

@@ -1,0 +1,1 @@
+"""What is asked: bodies, flat parameters and query strings of plans."""
