@@ -6,6 +6,7 @@ from dataclasses import replace
 from service.startup_log.catalogue.phrases import CauseForm
 from service.startup_log.failures.advice import facts_in
 from service.startup_log.failures.logged_failure import Failure
+from service.startup_log.failures.stated_rules import stated_form
 from service.startup_log.text.lines import LogLine
 
 
@@ -15,7 +16,10 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         return failure
     texts = [line.text.lower() for line in lines]
     fits = (form for form in failure.cause.forms if _fits(form, failure, texts))
-    return replace(failure, form=next(fits, None), facts=facts_in(texts))
+    form = next(fits, None)
+    if form is None and failure.type and not failure.paraphrased:
+        form = stated_form(failure.cause, failure.message)
+    return replace(failure, form=form, facts=facts_in(texts))
 
 
 def _fits(form: CauseForm, failure: Failure, texts: Sequence[str]) -> bool:

@@ -1,0 +1,152 @@
+"""Reads the rule that the message of a check states, where its cause says only that some check refused."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from service.bundled_toml import read_toml
+from service.engines.arguments.arguments import releases_with
+from service.startup_log.catalogue.phrases import CauseForm, FailureCause
+
+LONGEST: Final = 160
+"""Characters of what a rule is about, or asks for, at most; more is no name."""
+MOST: Final = 1200
+"""Characters of a message that are read."""
+MOST_FLAGS: Final = 3
+"""Flags that are named of one rule."""
+ADVICE: Final = "As the message says: "
+HEADINGS: Final = ("Value error, ", "Assertion failed, ", "Error: ")
+"""pydantic, and vLLM's checks of flags: what stands before the words of the rule."""
+END: Final = " [type="
+"""pydantic: what stands behind them."""
+_SENTENCES: Final = re.compile(r"(?<=[.!])\s+(?=[A-Z`'\"-])|\n")
+_DATES: Final = (" only", " yet", " now", " at the moment", " for", " currently", " is", " are")
+"""Ends of such a part that say only when."""
+_SETTING: Final = re.compile(r"(?<![\w.`'\"-])[a-z]{1,40}(?:_[a-z]{1,40}){1,8}(?![\w(])")
+"""A name with underscores, as settings have it in the engine's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A way to state a rule."""
+
+    between: tuple[str, ...]
+    opens: tuple[str, ...]
+    closes: tuple[str, ...]
+    says: str
+    helps: str
+
+    def read(self, sentence: str) -> Mapping[str, str] | None:
+        """Return what a sentence is about and what it asks; ``None`` where it states no such rule."""
+        if self.opens:
+            return self._unknown(sentence)
+        if (end := next(filter(sentence.endswith, self.closes), None)) is not None:
+            subject = _name(sentence.removesuffix(end))
+            return (
+                {"subject": subject, "object": "", "preposition": ""} if 0 < len(subject) <= LONGEST else None
+            )
+        for words in self.between:
+            head, found, rest = sentence.partition(words)
+            subject, wanted = _name(head), _name(_cut(rest))
+            if found and 0 < len(subject) <= LONGEST and 0 < len(wanted) <= LONGEST:
+                preposition = words.split()[-1]
+                return {"subject": subject, "object": wanted, "preposition": preposition}
+        return None
+
+    def _unknown(self, sentence: str) -> Mapping[str, str] | None:
+        opening = next((each for each in self.opens if sentence.startswith(each)), None)
+        name, colon, value = sentence.partition(":")
+        value = _cut(value.strip()).partition(", must be")[0]
+        if opening is None or not colon or not 0 < len(value) <= LONGEST or len(name) > LONGEST:
+            return None
+        return {"subject": name.removeprefix(opening), "object": value, "preposition": ""}
+
+
+def stated_form(cause: FailureCause, message: str) -> CauseForm | None:
+    """Return what the rule in a message means and what helps; ``None`` where the cause itself says more."""
+    if cause.name not in _CAUSES | _ADVISED:
+        return None
+    sentences = [each.strip().rstrip(".") for each in _SENTENCES.split(_words(message)) if each.strip()]
+    advice = ". ".join(_advice(sentences))
+    advised = f"{ADVICE}{advice}." if advice else ""
+    if cause.name in _ADVISED:
+        return CauseForm(cause.means, f"{advised} {cause.remedy}") if advised else None
+    for sentence in sentences:
+        head = _without_advice(sentence)
+        for rule in _RULES:
+            if (parts := rule.read(head)) is not None:
+                named = {**parts, "sentence": head, "flags": _flags(head)}
+                return CauseForm(_filled(rule.says, named), advised or _filled(rule.helps, named))
+    return CauseForm(cause.means, advised) if advised else None
+
+
+def _words(message: str) -> str:
+    """Return a message without what pydantic puts around it."""
+    text = message[:MOST]
+    for heading in HEADINGS:
+        _, found, rest = text.partition(heading)
+        text = rest if found else text
+    return text.partition(END)[0]
+
+
+def _advice(sentences: Sequence[str]) -> Iterator[str]:
+    """Yield the sentences, or their last parts, that say what to do."""
+    for each in sentences:
+        if each.startswith(_ADVISES):
+            yield each
+        elif (at := _advice_at(each)) >= 0:
+            yield each[at + 1 :].strip()
+
+
+def _advice_at(sentence: str) -> int:
+    """Return where the part of a sentence begins that says what to do, behind a semicolon; -1 for none."""
+    found = (sentence.find(words) for words in _BEGINS)
+    return min((at for at in found if at > 0), default=-1)
+
+
+def _without_advice(sentence: str) -> str:
+    at = _advice_at(sentence)
+    return sentence if at < 0 else sentence[:at]
+
+
+def _cut(text: str) -> str:
+    """Return what a rule asks for, without the value that was found instead."""
+    ends = (text.find(each) for each in _ENDS)
+    return text[: min((at for at in ends if at >= 0), default=len(text))].strip(" .:;,")
+
+
+def _name(words: str) -> str:
+    """Return what a part of a sentence is about, without the words that only date it."""
+    name = words.strip(" ,")
+    for each in _DATES:
+        name = name.removesuffix(each)
+    return f"the {name[4:]}" if name.startswith("The ") else name
+
+
+def _flags(sentence: str) -> str:
+    """Return the flags of the settings that a sentence names as the engine's code does."""
+    names = dict.fromkeys(found[0] for found in _SETTING.finditer(sentence))
+    flags = (f"--{name.replace('_', '-')}" for name in names if releases_with(name))
+    named = ", ".join(islice(flags, MOST_FLAGS))
+    return f" ({named})" if named else ""
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    """Return a template with its holes filled; what fills them is never read as a template."""
+    return re.sub(r"\{(\w+)\}", lambda hole: parts[hole[1]], template)
+
+
+def _rule(table: Mapping[str, Any]) -> Rule:
+    lists = (tuple(table.get(key, ())) for key in ("between", "opens", "closes"))
+    return Rule(*lists, table["says"], table["helps"])
+
+
+_TABLES: Final = read_toml("service.startup_log.failures", "stated_rules.toml")
+_CAUSES: Final = frozenset(_TABLES["causes"])
+_ADVISED: Final = frozenset(_TABLES["advised"])
+_ADVISES: Final = tuple(f"{each} " for each in _TABLES["advises"])
+_BEGINS: Final = tuple(f"; {each} " for each in _TABLES["begins"])
+_ENDS: Final = tuple(_TABLES["ends"])
+_RULES: Final = tuple(map(_rule, _TABLES["rule"]))
