@@ -139,8 +139,8 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
 
 
 def _rule(table: Mapping[str, Any]) -> Rule:
-    lists = (tuple(table.get(key, ())) for key in ("between", "opens", "closes"))
-    return Rule(*lists, table["says"], table["helps"])
+    between, opens, closes = (tuple(table.get(key, ())) for key in ("between", "opens", "closes"))
+    return Rule(between, opens, closes, table["says"], table["helps"])
 
 
 _TABLES: Final = read_toml("service.startup_log.failures", "stated_rules.toml")
