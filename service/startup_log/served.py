@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from service.startup_log.catalogue.origins import OF_ENGINE, WARM_UP
 from service.startup_log.catalogue.phrases import PRINTED, SERVED, SERVING_CALLS
 from service.startup_log.errors.exceptions import raises
-from service.startup_log.errors.tracebacks import frame_of
+from service.startup_log.errors.tracebacks import HEADER, Frame, frame_of
 from service.startup_log.failures.logged_failure import is_of_request
 from service.startup_log.text.lines import LogLine
 
@@ -39,7 +40,21 @@ def had_started(lines: Sequence[LogLine], milestone: str) -> bool:
         return True
     if milestone not in UNSTARTED and any(_is_at_request(line) for line in lines):
         return True
-    return any(_is_serving_call(line) for line in lines)
+    return _has_serving_calls(lines)
+
+
+def _has_serving_calls(lines: Sequence[LogLine]) -> bool:
+    """Whether a traceback has a call that only a running engine makes; a warm-up makes some of them too."""
+    warms_up = False
+    for line in lines:
+        if HEADER in line.text:
+            warms_up = False
+        if (frame := frame_of(line)) is None:
+            continue
+        warms_up = warms_up or (OF_ENGINE in f"/{frame.path}" and frame.function in WARM_UP)
+        if not warms_up and _is_serving_call(frame):
+            return True
+    return False
 
 
 def _is_at_request(line: LogLine) -> bool:
@@ -52,10 +67,7 @@ def _is_printed(line: LogLine) -> bool:
     return line.origin is not None and line.origin[0] in PRINTED and _PRINTED.match(line.text) is not None
 
 
-def _is_serving_call(line: LogLine) -> bool:
-    frame = frame_of(line)
-    if frame is None:
-        return False
+def _is_serving_call(frame: Frame) -> bool:
     return any(
         frame.path.endswith(file) and frame.function in functions for file, functions in SERVING_CALLS.items()
     )

@@ -40,6 +40,8 @@ _NATIVE_ERROR: Final = re.compile(
 
 Source: PyTorch, c10/util/Logging.cpp MessageLogger.
 """
+_OF_UVICORN: Final = "Exception in ASGI application"
+"""uvicorn, protocols/http/httptools_impl.py RequestResponseCycle.run_asgi: heads a request's traceback."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
 _INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == "interrupted")
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
@@ -232,14 +234,18 @@ def _logged_later(lines: Sequence[LogLine], served: int) -> Failure | None:
     if (at := next(errors, None)) is None:
         return None
     failure = find_failure(lines[at:])
-    if failure is None or failure.paraphrased or failure.refused or failure.cause is None:
+    if failure is None or failure.paraphrased or failure.cause is None:
         return None
+    if failure.refused:
+        return failure if failure.type else None
     return replace(failure, serving=True, answers=_answers(lines, failure.line))
 
 
 def _is_logged_error(line: LogLine) -> bool:
     """Whether the engine logs a traceback as an error, or PyTorch's C++ code logs an error of its own."""
-    return (line.level == "ERROR" and HEADER in line.text) or _NATIVE_ERROR.match(line.text) is not None
+    if line.level == "ERROR" and (HEADER in line.text or _OF_UVICORN in line.text):
+        return True
+    return _NATIVE_ERROR.match(line.text) is not None
 
 
 def _failed_request(lines: Sequence[LogLine]) -> Failure | None:

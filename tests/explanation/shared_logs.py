@@ -66,7 +66,8 @@ class Scored:
         """``good``, ``false failure``, ``named``, ``wrong cause``, ``shown`` or ``silent``."""
         ending = self.explanation.ending
         if self.log.outcome == "ok":
-            return "good" if ending is None else "false failure"
+            # A server that refuses a request has started.
+            return "good" if ending is None or ending.refused else "false failure"
         if ending is None:
             return "silent"
         if not self.log.causes:

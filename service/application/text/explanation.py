@@ -17,6 +17,7 @@ from service.explanation.explanation_types import (
 )
 from service.explanation.wanted_lines import BELOW, LINES
 from service.startup_log.log import LogReading, StartupLog
+from service.startup_log.starts import SERVING
 
 ADDED: Final = {
     "model": "--model ORG/NAME or --config FILE",
@@ -115,7 +116,7 @@ def headline(explanation: Explanation) -> str:
     if ending.hangs:
         return _of_a_hang(ending, cause)
     if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
-        return _of_a_running_engine(ending, cause)
+        return _of_a_running_engine(log, ending, cause)
     return _of_a_start(log, ending, cause)
 
 
@@ -141,9 +142,11 @@ def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
     return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
 
 
-def _of_a_running_engine(ending: Diagnosis, cause: str) -> str:
+def _of_a_running_engine(log: StartupLog, ending: Diagnosis, cause: str) -> str:
     if ending.cause == OF_THE_PROGRAM:
         return f"The program that calls the engine failed on line {ending.line}, not the engine."
+    if ending.refused and log.milestone == SERVING and ending.start is None:
+        return f"The engine started and serves; it refused a request, on line {ending.line}: {cause}."
     if ending.refused:
         return f"The engine runs and refused a request, on line {ending.line}: {cause}."
     ended = "failed at a request" if ending.answers else "died later"
@@ -156,7 +159,7 @@ def _without_failure(explanation: Explanation) -> str:
         return _nothing(log)
     if not log.milestone and (log.measured or log.served_cache):
         return "The text holds measurements of a running engine."
-    if log.milestone == "serving":
+    if log.milestone == SERVING:
         return "The engine started and serves; the log shows no failure."
     if log.answering and log.stopped_on is None and log.ended_on is None:
         return "The engine serves; the text does not hold its start, and shows no failure."

@@ -319,6 +319,10 @@ _REACHED: Final = tuple(
 """The last milestone before each step of a start, with the functions of the step, the last step first."""
 OF_ENGINE: Final = "/vllm/"
 """Part of the path of each of the engine's files."""
+WARM_UP: Final = frozenset(
+    each for name in ("capture", "cache", "profiling") for each in _ORIGINS["reached"]["functions"][name]
+)
+"""Functions of a start that run steps of the scheduler with made-up requests."""
 _STARTING: Final = frozenset(_ORIGINS["starting"]["functions"])
 _WORDS: Final[Sequence[Mapping[str, Any]]] = _ORIGINS["words"]
 _FIRST: Final[Sequence[Mapping[str, Any]]] = [each for each in _WORDS if each.get("first")]

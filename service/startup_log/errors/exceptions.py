@@ -85,6 +85,8 @@ _OF_WORKER: Final = (
     *PYTHON_WORDS,
     ("out of memory", "OutOfMemoryError"),
     ("[Errno 2] No such file or directory: ", "FileNotFoundError"),
+    ("zip() argument ", "ValueError"),
+    (" values to unpack (expected ", "ValueError"),
 )
 """The same, and those of torch and of files that need no class, for messages that a program says raised an
 error."""

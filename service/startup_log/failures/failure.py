@@ -33,6 +33,7 @@ from service.startup_log.errors.tracebacks import (
     of_collect_env,
 )
 from service.startup_log.failures.described_failures import of_quoting_title
+from service.startup_log.failures.errors_above import with_error_above
 from service.startup_log.failures.failed_builds import with_first_error
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.inspections import with_inspected
@@ -101,6 +102,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     printed = printed_lines(lines)
     no_report = only_describes_change(lines) or is_document(printed)
     found = None if no_report else of_hang(_root_of(printed), printed)
+    found = None if found is None else with_error_above(found, printed)
     if found is None or found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:

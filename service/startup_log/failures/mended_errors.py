@@ -14,7 +14,8 @@ _MENDED: Final = re.compile(
 )
 _DENIED: Final = re.compile(
     r"(?i)(?:\bnot|n't|\bnever|\bto be|\bcan be|\bshould be|\bwill be|\bget|\bbe|\bhow|\bwas) "
-    r"(?:\w+ ){0,2}(?:fixed|solved|resolved)|(?:fixed|solved|resolved) (?:in|by|yet|\?)"
+    r"(?:\w+ ){0,2}(?:fixed|solved|resolved)|(?:fixed|solved|resolved) (?:in|by|yet|\?)|"
+    r"\b(?:insufficient|not enough|not sufficient|did not help|no longer enough|still)\b"
 )
 """What shows that it was not, or that a release is named."""
 

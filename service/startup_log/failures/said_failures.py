@@ -1,12 +1,13 @@
 """Weighs what a person says of a failure against what is left of the program's own words."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from service.startup_log.catalogue.phrases import FailureCause
 from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
-from service.startup_log.errors.exceptions import HEADINGS, Raised
+from service.startup_log.errors.exceptions import HEADINGS, Raised, class_of_words
 from service.startup_log.failures.described_failures import in_words, of_sentence
 from service.startup_log.failures.left_of_tracebacks import cut_off, with_calls, with_cut_calls
 from service.startup_log.failures.logged_failure import Failure, is_wrapper, of_exception
@@ -30,6 +31,11 @@ INTERRUPTED: Final = "interrupted"
 SETTINGS: Final = "settings_refused"
 """The cause of a check whose reason its calls do not show."""
 
+WARNING: Final = "WARNING"
+"""The level of what the engine goes on without."""
+_WARNED_ERROR: Final = re.compile(r"\b(?:error|exception|failed)(?: \w{1,20}){0,3}: (\S.*)", re.IGNORECASE)
+"""What a warning says of an error."""
+
 
 def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or what is left of a traceback that says more."""
@@ -39,10 +45,25 @@ def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | No
         words = with_cut_calls(of_exception(roots[0], lines), lines)
     if words is not None and not words.paraphrased and words.cause is not None:
         return words
+    if words is not None and words.paraphrased and (warned := of_warned_error(words, lines)) is not None:
+        return warned
     left = cut_off(lines, complains=words is not None)
     if words is None or left is None:
         return left or words
     return _surer(words, left, lines)
+
+
+def of_warned_error(words: Failure, lines: Sequence[LogLine]) -> Failure | None:
+    """Return an error of Python's own that a part of the engine only warns of, beside a person's complaint.
+
+    A part that goes on without what failed logs it so: `put error: zip() argument 2 is shorter`.
+    """
+    for line in lines:
+        if line.level != WARNING or (found := _WARNED_ERROR.search(line.text)) is None:
+            continue
+        if class_of_words(found[1]):
+            return replace(words, message=line.text[:MAX_MESSAGE], line=line.number, paraphrased=False)
+    return None
 
 
 def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
