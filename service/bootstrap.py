@@ -88,7 +88,7 @@ def build_app(
         await asyncio.to_thread(tracing.close)
 
     def client() -> httpx2.AsyncClient:
-        from service.hub.transfer import hub_http  # noqa: PLC0415 - a service may never ask the Hub
+        from service.hub.transport.transfer import hub_http  # noqa: PLC0415 - a service may never ask the Hub
 
         made = hub_http()
         _count_hub_traffic(made, app.state.metrics)

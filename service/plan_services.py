@@ -9,11 +9,11 @@ from service.advisor.dry_runs.plan_cache import PlanCache
 from service.advisor.plan import plan
 from service.application.services import PlanServices
 from service.gpus.catalog import gpu_catalog
-from service.hub.cache import HubCache
-from service.hub.endpoint import Endpoint
+from service.hub.bundled.snapshot import BundledSnapshot
+from service.hub.caches.cache import HubCache
 from service.hub.hub_client import HubClient
 from service.hub.model_source import ModelSource
-from service.hub.snapshot import BundledSnapshot
+from service.hub.transport.endpoint import Endpoint
 from service.memory.calibration import NOTHING_LEARNED
 from service.speed.prices import InvalidPrices, read_price_file
 

@@ -16,8 +16,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, Vali
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from service.hub.endpoint import PUBLIC_ENDPOINT, Endpoint
-from service.hub.redirects import STORAGE_HOSTS
+from service.hub.transport.endpoint import PUBLIC_ENDPOINT, Endpoint
+from service.hub.transport.redirects import STORAGE_HOSTS
 from service.nearest_names import nearest, quoted
 from service.probes.limits import LEASE_SECONDS, MAX_ATTEMPTS, QUEUE_LIMIT
 from service.store.limits import POOL_SIZE, TIMEOUT_SECONDS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.store.postgresql import binaries, new_database, running_postgresql
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)

@@ -8,7 +8,7 @@ from fastapi import Depends, Header, Request
 from service.api.metrics import Metrics
 from service.api.work_lanes import Runner, WorkLanes
 from service.application.services import Services
-from service.hub.credential import callers_own
+from service.hub.transport.credential import callers_own
 
 HUB_TOKEN = "X-Hub-Token"  # noqa: S105 - the name of a header
 

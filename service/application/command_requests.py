@@ -16,7 +16,7 @@ from service.engine_config.parallel_checks import count_refusal
 from service.engines.releases import UnknownRelease, resolve_release
 from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu
 from service.gpus.gpu_count import MOST
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.launch_command.command_reading import CommandReading, read_command
 from service.launch_command.launch import UnreadableCommand
 from service.nearest_names import quoted

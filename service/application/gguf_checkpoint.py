@@ -8,9 +8,9 @@ from service.application.services import PlanServices
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules.gguf import GgufRules
 from service.hub.errors import ConfigNotFound, GgufNotPlanned
-from service.hub.fetched_config import FetchedConfig
-from service.hub.gguf_name import GgufName
 from service.hub.local_model import as_gguf, is_gguf_checkpoint
+from service.hub.model_files.fetched_config import FetchedConfig
+from service.hub.model_files.gguf_name import GgufName
 from service.nearest_names import quoted
 
 ELSEWHERE: Final = (

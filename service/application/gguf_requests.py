@@ -8,9 +8,9 @@ from service.application.services import PlanServices
 from service.engines_compared.engine_choice import LlamaAsked
 from service.engines_compared.gguf_plan import GgufQuestion
 from service.gpus.catalog import GpuCatalog
-from service.hub.gguf import GgufHeader
+from service.hub.formats.gguf import GgufHeader
 from service.hub.gguf_headers import GgufOnHub
-from service.hub.gguf_name import GgufName
+from service.hub.model_files.gguf_name import GgufName
 from service.llama_cpp.gguf_model import GgufModel, gguf_model
 from service.llama_cpp.llama_source import FileSource
 from service.llama_cpp.model_layers import NotConverted, UnmodelledLayers

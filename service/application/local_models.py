@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 
 _CACHED: Final = re.compile(r"models--([\w.-]{1,100}?)--([\w.-]{1,100}?)(?:/|$)")
 """A model's folder in the cache of the Hub's own tools."""

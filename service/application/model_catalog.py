@@ -15,10 +15,10 @@ from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture
 from service.engines.releases import RELEASES
+from service.hub.bundled.published_checkpoints import published_checkpoints_of
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.hub.errors import NotATextModel
-from service.hub.fetched_config import FetchedConfig
-from service.hub.published_checkpoints import published_checkpoints_of
-from service.hub.snapshot import BundledSnapshot
+from service.hub.model_files.fetched_config import FetchedConfig
 from service.memory.parallelism import Parallelism
 from service.memory.weights.counts.parameters import parameter_bytes
 

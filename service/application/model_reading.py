@@ -14,7 +14,7 @@ from service.engine_config.config_format import read_files
 from service.engines.releases import RELEASES, rules_for
 from service.engines.rules.checkpoints import CheckpointRules
 from service.hub.errors import NotATextModel
-from service.hub.fetched_config import FetchedConfig
+from service.hub.model_files.fetched_config import FetchedConfig
 
 LONGEST: Final = 1 << 31
 """Tokens; tokenizers without a limit name a number with thirty digits."""

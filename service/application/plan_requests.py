@@ -38,8 +38,8 @@ from service.engines.releases import (
     resolve_release,
     rules_for,
 )
-from service.hub.published_checkpoints import published_checkpoints_of
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.published_checkpoints import published_checkpoints_of
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.speed.prices import Price, PriceKind, PriceList
 
 MAX_COMPARED: Final = 640

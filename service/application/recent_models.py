@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from service.advisor.request.plan_request import Model
 from service.engines.rules.checkpoints import CheckpointRules
-from service.hub.fetched_config import FetchedConfig
+from service.hub.model_files.fetched_config import FetchedConfig
 
 BELIEVED_SECONDS: Final = 5.0
 """Time for which a model that was read is used without asking where it came from again."""

@@ -21,8 +21,8 @@ from service.hub.errors import (
     NotATextModel,
     RevisionNotFound,
 )
-from service.hub.fetched_config import CONFIG
-from service.hub.model_ids import is_path
+from service.hub.model_files.fetched_config import CONFIG
+from service.hub.model_files.model_ids import is_path
 
 DRAFT_POINTER: Final = "/serve/speculative_config/model"
 NOT_TO_BE_HAD: Final = (InvalidModelId, ModelGated, ModelNotFound, NotATextModel, RevisionNotFound)

@@ -19,7 +19,7 @@ from service.architecture.reading import UnknownArchitecture, read_architecture,
 from service.engine_config.config_format import read_files
 from service.engines.engine_rules import EngineRules
 from service.engines.rules.checkpoints import CheckpointRules
-from service.hub.fetched_config import FetchedConfig
+from service.hub.model_files.fetched_config import FetchedConfig
 from service.memory.weights.counts.checkpoint_parameters import needs_checkpoint_bytes
 
 UNNAMED_MODEL: Final = "./model"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from service.advisor.request.plan_request import PlanRequest
     from service.application.job_events import JobEvents
     from service.gpus.catalog import GpuCatalog
+    from service.hub.bundled.snapshot import BundledSnapshot
     from service.hub.model_source import ModelSource
-    from service.hub.snapshot import BundledSnapshot
     from service.speed.prices import Price
     from service.store.database import Database
     from service.store.jobs import JobStore

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from service.hub.fetched_config import FetchedConfig
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
+from service.hub.model_files.fetched_config import FetchedConfig
 
 MOST_SIMILAR: Final = 12
 """Models that are returned at most."""

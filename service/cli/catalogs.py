@@ -21,7 +21,7 @@ from service.cli.exit_codes import ExitCode
 from service.cli.list_format import AsJson, ListFormat, is_json
 from service.gpus.catalog import gpu_catalog
 from service.gpus.names import words_of
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.nearest_names import nearest
 from service.units import GIB, gib_text
 

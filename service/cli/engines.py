@@ -25,9 +25,9 @@ from service.cli.settings_of_host import host_settings
 from service.engines_compared.comparison import EnginesCompared, verdict_of
 from service.engines_compared.gguf_plan import plan_gguf
 from service.gpus.catalog import gpu_catalog
-from service.hub.fetched_config import FetchedConfig
-from service.hub.gguf import MOST_HEADER_BYTES, HeaderTruncated, InvalidHeader, read_gguf_header
-from service.hub.gguf_name import GgufName
+from service.hub.formats.gguf import MOST_HEADER_BYTES, HeaderTruncated, InvalidHeader, read_gguf_header
+from service.hub.model_files.fetched_config import FetchedConfig
+from service.hub.model_files.gguf_name import GgufName
 from service.llama_cpp.llama_source import FileSource
 from service.plan_services import build_plan_services
 

@@ -20,7 +20,7 @@ async def hub_client() -> AsyncIterator[Callable[[], httpx2.AsyncClient]]:
     made: list[httpx2.AsyncClient] = []
 
     def make() -> httpx2.AsyncClient:
-        from service.hub.transfer import hub_http  # noqa: PLC0415 - slow to import
+        from service.hub.transport.transfer import hub_http  # noqa: PLC0415 - slow to import
 
         made.append(hub_http())
         return made[-1]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.hub.fetched_config import FetchedConfig
 from service.hub.local_model import local_model
-from service.hub.model_ids import is_path
+from service.hub.model_files.fetched_config import FetchedConfig
+from service.hub.model_files.model_ids import is_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from service.cli.catalogs import list_models
 from service.cli.exit_codes import ExitCode
 from service.cli.list_format import AsJson, ListFormat, is_json
 from service.cli.settings_of_host import host_settings
-from service.hub.cache import CheckedEntry, HubCache
-from service.hub.credential import SHARED
+from service.hub.caches.cache import CheckedEntry, HubCache
 from service.hub.errors import HubError
 from service.hub.folders import FolderModel, import_model, models_below
 from service.hub.hub_client import HubClient
-from service.hub.transfer import hub_http
+from service.hub.transport.credential import SHARED
+from service.hub.transport.transfer import hub_http
 from service.plan_services import endpoint_of
 from service.settings import Settings
 

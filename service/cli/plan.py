@@ -26,7 +26,7 @@ from service.cli.hub_client import hub_client
 from service.cli.local_folders import folder_of, is_gguf_file, with_local_models
 from service.cli.options import option, with_options
 from service.cli.settings_of_host import host_settings
-from service.hub.fetched_config import FetchedConfig
+from service.hub.model_files.fetched_config import FetchedConfig
 from service.memory.calibration import NOTHING_LEARNED, Calibration
 from service.plan_services import build_plan_services
 from service.settings import Settings

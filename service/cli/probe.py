@@ -26,7 +26,7 @@ from service.cli.probe_client import (
     followed,
     service_at,
 )
-from service.hub.fetched_config import CONFIG
+from service.hub.model_files.fetched_config import CONFIG
 from service.probes.job_state import State
 from service.units import gib_amount, gib_text
 

@@ -11,30 +11,30 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
-from service.hub.allowed_files import is_consolidated, is_gguf, is_safetensors
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
     HubError,
     HubTimedOut,
 )
-from service.hub.gguf import read_gguf
-from service.hub.gguf_headers import parsed_beginning
-from service.hub.safetensors import (
+from service.hub.formats.gguf import read_gguf
+from service.hub.formats.safetensors import (
     FIRST_SPAN,
     LENGTH_BYTES,
     HeaderTensors,
     header_bytes,
     read_header,
 )
+from service.hub.gguf_headers import parsed_beginning
+from service.hub.model_files.allowed_files import is_consolidated, is_gguf, is_safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from service.hub.credential import Credential
-    from service.hub.gguf_name import GgufName
-    from service.hub.model_info import ModelInfo
+    from service.hub.model_files.gguf_name import GgufName
+    from service.hub.model_files.model_info import ModelInfo
     from service.hub.repositories import Repositories
+    from service.hub.transport.credential import Credential
 
 FILES_AT_ONCE: Final = 8
 """Headers that are read in parallel."""

@@ -10,24 +10,24 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from service.hub.assemble import INDEXES
-from service.hub.cache import CacheKey
-from service.hub.credential import SHARED
+from service.hub.caches.cache import CacheKey
 from service.hub.errors import ConfigTooLarge
-from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, PARAMS
-from service.hub.json_object import parse_object
+from service.hub.formats.json_object import parse_object
+from service.hub.formats.weights_index import SPAN
 from service.hub.limits import DEFAULT_LIMITS
-from service.hub.model_ids import DEFAULT_REVISION, check_model_id, commit_or_none
-from service.hub.model_info import listed_files
-from service.hub.requests import MODEL_INFO
-from service.hub.weights_index import SPAN
+from service.hub.model_files.assemble import INDEXES
+from service.hub.model_files.fetched_config import CONFIG, HF_QUANT_CONFIG, PARAMS
+from service.hub.model_files.model_ids import DEFAULT_REVISION, check_model_id, commit_or_none
+from service.hub.model_files.model_info import listed_files
+from service.hub.transport.credential import SHARED
+from service.hub.transport.requests import MODEL_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from service.hub.cache import HubCache
-    from service.hub.model_info import ModelInfo
+    from service.hub.caches.cache import HubCache
+    from service.hub.model_files.model_info import ModelInfo
 
 DEPTH: Final = 6
 """Levels of folders that are searched."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from service.hub.errors import ConfigNotFound, ConfigNotJson
-from service.hub.gguf import (
+from service.hub.formats.gguf import (
     FIRST_BYTES,
     MOST_HEADER_BYTES,
     GgufHeader,
@@ -21,8 +21,8 @@ from service.hub.gguf import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from service.hub.credential import Credential
     from service.hub.repositories import Repositories
+    from service.hub.transport.credential import Credential
 
 MOST_PARTS: Final = 64
 """Most parts of a split model whose headers are read."""

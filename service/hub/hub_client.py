@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.allowed_files import MOST_WEIGHT_FILES
-from service.hub.assemble import INDEXES, assemble, files_to_fetch, reads_tokenizer
-from service.hub.cache import HubCache
+from service.hub.caches.cache import HubCache
+from service.hub.caches.negative_cache import NegativeCache
+from service.hub.caches.single_flight import SingleFlight
 from service.hub.checkpoint_weights import (
     FILES_AT_ONCE,
     Weights,
@@ -24,9 +24,6 @@ from service.hub.checkpoint_weights import (
     read_weights,
     weight_files,
 )
-from service.hub.circuit_breaker import CircuitBreaker
-from service.hub.credential import Credential
-from service.hub.endpoint import Endpoint
 from service.hub.errors import (
     ConfigNotJson,
     ConfigTooDeep,
@@ -36,12 +33,14 @@ from service.hub.errors import (
     HubTimedOut,
     HubUnreachable,
 )
-from service.hub.fetched_config import CONFIG, PARAMS, TOKENIZER, FetchedConfig
+from service.hub.formats.weights_index import SPAN, total_bytes
 from service.hub.gguf_headers import MOST_PARTS, GgufOnHub, gguf_header, whole_header
-from service.hub.gguf_name import projector_of
 from service.hub.limits import DEFAULT_LIMITS, TransferLimits
-from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
-from service.hub.negative_cache import NegativeCache
+from service.hub.model_files.allowed_files import MOST_WEIGHT_FILES
+from service.hub.model_files.assemble import INDEXES, assemble, files_to_fetch, reads_tokenizer
+from service.hub.model_files.fetched_config import CONFIG, PARAMS, TOKENIZER, FetchedConfig
+from service.hub.model_files.gguf_name import projector_of
+from service.hub.model_files.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 from service.hub.repositories import (
     FRESH_SECONDS,
     STALE_SECONDS,
@@ -50,19 +49,20 @@ from service.hub.repositories import (
     FailingDownloader,
     Repositories,
 )
-from service.hub.single_flight import SingleFlight
-from service.hub.weights_index import SPAN, total_bytes
+from service.hub.transport.circuit_breaker import CircuitBreaker
+from service.hub.transport.credential import Credential
+from service.hub.transport.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     import httpx2
 
-    from service.hub.gguf import GgufHeader
-    from service.hub.gguf_name import GgufName
-    from service.hub.model_info import ModelInfo
-    from service.hub.requests import HubRequest
-    from service.hub.transfer import Download, Transfer
+    from service.hub.formats.gguf import GgufHeader
+    from service.hub.model_files.gguf_name import GgufName
+    from service.hub.model_files.model_info import ModelInfo
+    from service.hub.transport.requests import HubRequest
+    from service.hub.transport.transfer import Download, Transfer
 
 OWN_BYTES: Final = 16 << 20
 """Size of the cache, in memory, for files fetched with callers' own tokens."""
@@ -115,7 +115,7 @@ class HubClient:
         self._caches = Caches(shared, HubCache(limit_bytes=OWN_BYTES, clock=shared.clock))
 
         def transfer() -> Transfer:
-            from service.hub.transfer import Transfer  # noqa: PLC0415 - see `_FirstUse`
+            from service.hub.transport.transfer import Transfer  # noqa: PLC0415 - see `_FirstUse`
 
             client = http() if callable(http) else http
             return Transfer(client, endpoint, limits, self._breaker)

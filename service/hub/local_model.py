@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.assemble import assemble
 from service.hub.checkpoint_weights import weight_files
 from service.hub.errors import ConfigTooLarge, FolderWithoutModel, GgufNotPlanned, HubError
-from service.hub.fetched_config import (
+from service.hub.formats.gguf import MOST_HEADER_BYTES, HeaderTruncated, InvalidHeader, read_gguf
+from service.hub.formats.json_object import parse_object
+from service.hub.formats.safetensors import LENGTH_BYTES, HeaderTensors, header_bytes, read_header
+from service.hub.limits import DEFAULT_LIMITS
+from service.hub.model_files.assemble import assemble
+from service.hub.model_files.fetched_config import (
     CONFIG,
     HF_QUANT_CONFIG,
     PARAMS,
@@ -17,20 +21,16 @@ from service.hub.fetched_config import (
     TOKENIZER,
     FetchedConfig,
 )
-from service.hub.gguf import MOST_HEADER_BYTES, HeaderTruncated, InvalidHeader, read_gguf
-from service.hub.gguf_name import GgufName
-from service.hub.json_object import parse_object
-from service.hub.limits import DEFAULT_LIMITS
-from service.hub.model_ids import is_path
-from service.hub.model_info import listed_files
-from service.hub.safetensors import LENGTH_BYTES, HeaderTensors, header_bytes, read_header
+from service.hub.model_files.gguf_name import GgufName
+from service.hub.model_files.model_ids import is_path
+from service.hub.model_files.model_info import listed_files
 from service.units import gib_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from service.hub.model_info import ModelInfo
+    from service.hub.model_files.model_info import ModelInfo
 
 _DOCUMENTS: Final = (CONFIG, PARAMS, HF_QUANT_CONFIG, POOLING, SENTENCES, TOKENIZER)
 _GGUF: Final = ".gguf"

@@ -15,6 +15,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from service.hub.bundled.published_checkpoints import models_stored_by
 from service.hub.errors import (
     ConfigNotJson,
     HubError,
@@ -25,19 +26,18 @@ from service.hub.errors import (
     ModelNotFound,
     RevisionNotFound,
 )
-from service.hub.model_ids import DEFAULT_REVISION, check_model_id, check_revision
-from service.hub.published_checkpoints import models_stored_by
+from service.hub.model_files.model_ids import DEFAULT_REVISION, check_model_id, check_revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from service.hub.bundled.snapshot import BundledSnapshot
     from service.hub.checkpoint_weights import Weights
-    from service.hub.credential import Credential
-    from service.hub.fetched_config import FetchedConfig
     from service.hub.gguf_headers import GgufOnHub
-    from service.hub.gguf_name import GgufName
     from service.hub.hub_client import HubClient
-    from service.hub.snapshot import BundledSnapshot
+    from service.hub.model_files.fetched_config import FetchedConfig
+    from service.hub.model_files.gguf_name import GgufName
+    from service.hub.transport.credential import Credential
 
 MOST_NEAREST: Final = 3
 """Ids that are named beside one that was not found."""

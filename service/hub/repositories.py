@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
-from service.hub.allowed_files import is_allowed
-from service.hub.cache import CacheKey
+from service.hub.caches.cache import CacheKey
+from service.hub.caches.single_flight import SingleFlight
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
@@ -23,20 +23,20 @@ from service.hub.errors import (
     HubUnreachable,
     ModelNotFound,
 )
-from service.hub.fetched_config import CONFIG
-from service.hub.hub_library import hub_library
-from service.hub.json_object import parse_object
-from service.hub.model_ids import commit_or_none
-from service.hub.model_info import EXPAND, ModelInfo, read_info
-from service.hub.requests import MODEL_INFO, HubRequest
-from service.hub.single_flight import SingleFlight
+from service.hub.formats.json_object import parse_object
+from service.hub.model_files.allowed_files import is_allowed
+from service.hub.model_files.fetched_config import CONFIG
+from service.hub.model_files.model_ids import commit_or_none
+from service.hub.model_files.model_info import EXPAND, ModelInfo, read_info
+from service.hub.transport.hub_library import hub_library
+from service.hub.transport.requests import MODEL_INFO, HubRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from service.hub.cache import HubCache
-    from service.hub.credential import Credential
-    from service.hub.transfer import Download
+    from service.hub.caches.cache import HubCache
+    from service.hub.transport.credential import Credential
+    from service.hub.transport.transfer import Download
 
 FRESH_SECONDS: Final = 300.0
 """How long the commit of a branch is used from the cache without a new request."""

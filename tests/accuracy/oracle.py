@@ -24,7 +24,7 @@ from service.engines.releases import UnknownRelease, find_release, rules_for
 from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.kv_cache.capacity import size_cache
 from service.kv_cache.kv_cache import CacheGroup, KvCache
 from service.kv_cache.packing import bytes_per_block

@@ -11,7 +11,7 @@ from typing import Any
 from service.advisor.request.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.accuracy.startups_rows import DATA
 
 _SNAPSHOT = BundledSnapshot()

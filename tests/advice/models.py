@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.architecture.reading import with_modelopt_file
-from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG
-from service.hub.snapshot import PACKAGE_DATA, BundledSnapshot
+from service.hub.bundled.snapshot import PACKAGE_DATA, BundledSnapshot
+from service.hub.model_files.fetched_config import CONFIG, HF_QUANT_CONFIG
 
 DATA: Final = Path(__file__).parents[1] / "data"
 TABLES: Final = (DATA / "recipes" / "models.toml", DATA / "startups" / "models.toml")
@@ -41,7 +41,7 @@ class Configs:
 def gather(folder: Path | None = None) -> Configs:
     """Return the bundled configs, those of a folder, and those that follow from them."""
     models: dict[str, Any] = json.loads(
-        gzip.decompress(files("service.hub").joinpath(PACKAGE_DATA).read_bytes())
+        gzip.decompress(files("service.hub.bundled").joinpath(PACKAGE_DATA).read_bytes())
     )["models"]
     basis = {name.lower(): "bundled" for name in models}
     if folder is not None:

@@ -14,7 +14,7 @@ from service.engines.engine_rules import EngineRules
 from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import gpu_catalog
 from service.gpus.gpu_type import GpuType
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.advice.asked import Service
 from tests.advice.judging import NOT_MODELLED_FAULTS
 

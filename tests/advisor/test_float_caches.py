@@ -17,7 +17,7 @@ from service.advisor.request.plan_request import (
 from service.architecture.reading import UnknownArchitecture
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.startups_models import find_model
 from tests.advisor.questions import (

@@ -31,7 +31,7 @@ from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, find_release, rules_for
 from service.engines.speculative_config import SpeculativeConfig
 from service.gpus.catalog import gpu_catalog
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.kv_cache.capacity import lay_out
 from service.memory.budget_estimator import estimate_budget
 from service.memory.profile_run import reads_length

@@ -3,7 +3,7 @@
 import pytest
 
 from service.advisor.request.siblings import base_name, siblings_of
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 
 
 @pytest.mark.parametrize(

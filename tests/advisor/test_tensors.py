@@ -12,7 +12,7 @@ from service.application.model_reading import read_model
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 
 H100 = find_gpu("h100-sxm-80gb")
 FLAGS = ServeFlags(kv_cache_dtype="auto", tensor_parallel_size=1, max_model_len=4096)

@@ -19,10 +19,10 @@ from service.application.services import PlanServices
 from service.cli.main import cli
 from service.engines.releases import RELEASES, resolve_release, rules_for
 from service.gpus.catalog import gpu_catalog
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.hub.errors import GgufNotPlanned
-from service.hub.fetched_config import FetchedConfig
+from service.hub.model_files.fetched_config import FetchedConfig
 from service.hub.model_source import ModelSource
-from service.hub.snapshot import BundledSnapshot
 from tests.api.plan_bodies import LLAMA_CONFIG
 from tests.hub.fake_hub import FakeHub, Repository
 from tests.hub.test_weights import gguf, text

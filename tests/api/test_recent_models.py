@@ -7,9 +7,9 @@ from service.application.plan_requests import plan_request, read_plan_body
 from service.application.recent_models import BELIEVED_SECONDS, MOST_MODELS, ModelKey, RecentModels
 from service.application.services import Services
 from service.engines.releases import RELEASES, rules_for
-from service.hub.credential import callers_own
-from service.hub.fetched_config import FetchedConfig
+from service.hub.model_files.fetched_config import FetchedConfig
 from service.hub.model_source import ModelSource
+from service.hub.transport.credential import callers_own
 
 BODY = read_plan_body({"model": "Qwen/Qwen3-8B", "gpus": ["h100-sxm-80gb"]})
 

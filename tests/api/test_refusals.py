@@ -168,7 +168,7 @@ async def test_the_hubs_traffic_is_in_the_metrics(monkeypatch: pytest.MonkeyPatc
         return httpx2.Response(404)
 
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    monkeypatch.setattr("service.hub.transfer.hub_http", lambda: http)
+    monkeypatch.setattr("service.hub.transport.transfer.hub_http", lambda: http)
     app = build_app(Settings(HF_ENDPOINT="https://hub.test"))
     models = app.state.services.models
     for model, error in (("acme/absent", ModelNotFound), ("acme/gone", HubUnreachable)):
@@ -184,7 +184,7 @@ async def test_the_hubs_traffic_is_in_the_metrics(monkeypatch: pytest.MonkeyPatc
 async def test_look_ups_in_the_cache_are_in_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = hub_with_model()
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(hub.answer))
-    monkeypatch.setattr("service.hub.transfer.hub_http", lambda: http)
+    monkeypatch.setattr("service.hub.transport.transfer.hub_http", lambda: http)
     app = build_app(Settings(HF_ENDPOINT="https://hub.test"))
     for _ in range(2):
         await app.state.services.models.resolve(MODEL)

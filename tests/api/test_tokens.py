@@ -76,7 +76,7 @@ def test_the_services_own_hub_token_is_used_for_all_only_by_a_setting(
 ) -> None:
     hub = hub_with_model()
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(hub.answer))
-    monkeypatch.setattr("service.hub.transfer.hub_http", lambda: http)
+    monkeypatch.setattr("service.hub.transport.transfer.hub_http", lambda: http)
     settings = Settings(HF_ENDPOINT="https://hub.test", HF_TOKEN=OWN, share_hub_token=share)
     with TestClient(build_app(settings, open_reads=loopback)) as client:
         client.get(f"/models/{MODEL}")

@@ -7,7 +7,7 @@ import pytest
 
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.api.test_cli import _run
 
 CONFIG = {

@@ -16,7 +16,7 @@ from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.recurrence import GatedDeltaNet
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import RECURRENT
 

@@ -13,7 +13,7 @@ from service.engine_config.resolution import resolve_engine_config
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 
 
 def architecture_of(snapshot: BundledSnapshot, model_id: str) -> ModelArchitecture:

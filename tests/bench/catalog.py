@@ -19,8 +19,8 @@ from service.application.plan_writing import written_plan
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.gpus.catalog import gpu_catalog
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.hub.errors import NotATextModel
-from service.hub.snapshot import BundledSnapshot
 from tests.bench.candidate import MODELS
 
 WARM_UP: Final = "meta-llama/Llama-3.1-8B"

@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.bench.server import running_server
 from tests.hub.fake_hub import FakeHub, Repository
 from tests.hub.hub_server import (

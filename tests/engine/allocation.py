@@ -16,7 +16,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.units import GIB
 from service.worker.devices import HOST_NAME
 from tests.engine.environment import prepare_torch

@@ -20,10 +20,10 @@ from service.application.schemas.explanation import ExplainBody
 from service.application.services import Services
 from service.bootstrap import build_services
 from service.explanation.explanation_types import Agreement, CauseBasis, Explanation
-from service.hub.cache import HubCache
+from service.hub.caches.cache import HubCache
 from service.hub.hub_client import HubClient
 from service.hub.model_source import ModelSource
-from service.hub.transfer import hub_http
+from service.hub.transport.transfer import hub_http
 from service.plan_services import endpoint_of
 from service.settings import Settings
 from service.startup_log.log import read_log

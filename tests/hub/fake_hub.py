@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, unquote
 
 import httpx2
 
-from service.hub.cache import HubCache
-from service.hub.circuit_breaker import CircuitBreaker
-from service.hub.endpoint import Endpoint
+from service.hub.caches.cache import HubCache
 from service.hub.hub_client import HubClient
 from service.hub.limits import DEFAULT_LIMITS, TransferLimits
 from service.hub.repositories import Caches, Repositories
-from service.hub.transfer import Transfer
+from service.hub.transport.circuit_breaker import CircuitBreaker
+from service.hub.transport.endpoint import Endpoint
+from service.hub.transport.transfer import Transfer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from service.hub import build_snapshot
+from service.hub.bundled import build_snapshot
+from service.hub.bundled.repairs import repair
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.hub.errors import ConfigNotJson, InvalidModelId
-from service.hub.repairs import repair
-from service.hub.snapshot import BundledSnapshot
 
 SAMPLE = Path(__file__).parents[1] / "data" / "hub_snapshot"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.hub.cache import ENTRY_BYTES, CacheKey, HubCache
+from service.hub.caches.cache import ENTRY_BYTES, CacheKey, HubCache
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,
@@ -152,7 +152,7 @@ async def test_nobody_else_may_read_the_file(path: Path) -> None:
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from service.hub.cache import CacheKey, HubCache
+from service.hub.caches.cache import CacheKey, HubCache
 async def main():
     cache = HubCache(Path(sys.argv[1]))
     for n in range(50):

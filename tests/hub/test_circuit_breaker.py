@@ -8,12 +8,12 @@ from itertools import cycle
 import httpx2
 import pytest
 
-from service.hub.circuit_breaker import FAILURES, CircuitBreaker
+from service.hub.caches.single_flight import SingleFlight
 from service.hub.errors import HubError, HubRateLimited, HubUnreachable
 from service.hub.limits import TransferLimits
-from service.hub.requests import Quota
-from service.hub.single_flight import SingleFlight
-from service.hub.transfer import CONNECTIONS_OF_AN_OWNER
+from service.hub.transport.circuit_breaker import FAILURES, CircuitBreaker
+from service.hub.transport.requests import Quota
+from service.hub.transport.transfer import CONNECTIONS_OF_AN_OWNER
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,

@@ -5,7 +5,6 @@ import json
 import httpx2
 import pytest
 
-from service.hub.endpoint import Endpoint
 from service.hub.errors import (
     ConfigNotFound,
     HubUnreachable,
@@ -13,6 +12,7 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.hub_client import HubClient
+from service.hub.transport.endpoint import Endpoint
 from tests.hub.fake_hub import (
     COMMIT,
     ENDPOINT,

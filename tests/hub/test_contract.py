@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from service.hub.endpoint import Endpoint
 from service.hub.errors import (
     HubError,
     ModelGated,
@@ -17,7 +16,8 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.hub_client import HubClient
-from service.hub.transfer import hub_http
+from service.hub.transport.endpoint import Endpoint
+from service.hub.transport.transfer import hub_http
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
-from service.hub.credential import Credential, callers_own
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
@@ -25,6 +24,7 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.limits import TransferLimits
+from service.hub.transport.credential import Credential, callers_own
 from service.redaction import hide_secrets
 from tests.hub.fake_hub import (
     COMMIT,

@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from service.hub.endpoint import Endpoint
 from service.hub.errors import ModelNotFound
 from service.hub.hub_client import HubClient
-from service.hub.transfer import hub_http
+from service.hub.transport.endpoint import Endpoint
+from service.hub.transport.transfer import hub_http
 from tests.bench.server import free_port
 from tests.hub.fake_hub import COMMIT, LLAMA, MODEL
 from tests.hub.hub_server import serving

@@ -8,17 +8,17 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.hub.allowed_files import is_allowed
-from service.hub.credential import Credential
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.hub.errors import (
     ConfigNotFound,
     HubError,
     InvalidModelId,
     InvalidRevision,
 )
-from service.hub.model_ids import check_model_id, check_revision, is_path
+from service.hub.model_files.allowed_files import is_allowed
+from service.hub.model_files.model_ids import check_model_id, check_revision, is_path
 from service.hub.model_source import ModelSource
-from service.hub.snapshot import BundledSnapshot
+from service.hub.transport.credential import Credential
 from tests.hub.fake_hub import (
     ENDPOINT,
     MODEL,

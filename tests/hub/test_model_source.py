@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import httpx2
 import pytest
 
-from service.hub.credential import callers_own
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.hub.errors import (
     ConfigNotJson,
     HubError,
@@ -17,7 +17,7 @@ from service.hub.errors import (
     RevisionNotFound,
 )
 from service.hub.model_source import ModelSource
-from service.hub.snapshot import BundledSnapshot
+from service.hub.transport.credential import callers_own
 from tests.hub.fake_hub import (
     COMMIT,
     LLAMA,

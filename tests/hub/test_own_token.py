@@ -8,14 +8,14 @@ from starlette.testclient import TestClient
 
 from service.api.app import create_app
 from service.bootstrap import build_services
-from service.hub.cache import HubCache
-from service.hub.credential import callers_own
+from service.hub.caches.cache import HubCache
 from service.hub.errors import (
     HubRateLimited,
     HubTokenRefused,
     InvalidHubToken,
     ModelNotFound,
 )
+from service.hub.transport.credential import callers_own
 from service.settings import Settings
 from tests.hub.fake_hub import (
     MODEL,

@@ -8,12 +8,12 @@ from service.advisor.request.checkpoint_layouts import layout_named_by, sibling_
 from service.advisor.request.plan_request import Model
 from service.bundled_toml import read_toml
 from service.engines.releases import RELEASES
-from service.hub.model_ids import check_model_id
-from service.hub.published_checkpoints import DATA, models_stored_by, published_checkpoints_of
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.published_checkpoints import DATA, models_stored_by, published_checkpoints_of
+from service.hub.bundled.snapshot import BundledSnapshot
+from service.hub.model_files.model_ids import check_model_id
 from tests.accuracy.oracle import bundled_architecture
 
-ROWS = read_toml("service.hub", DATA)["checkpoint"]
+ROWS = read_toml("service.hub.bundled", DATA)["checkpoint"]
 PUBLISHED = (
     ("predibase/Qwen2.5-32B-Instruct-FP8", "Qwen/Qwen2.5-32B-Instruct", 5 + 4.91 + 4 * 4.88 + 4.91),
     ("RedHatAI/Mistral-7B-Instruct-v0.3-quantized.w4a16", "mistralai/Mistral-7B-Instruct-v0.3", 4.17),

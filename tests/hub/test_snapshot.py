@@ -11,14 +11,14 @@ import pytest
 
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture, with_modelopt_file
-from service.hub.model_ids import check_model_id
-from service.hub.snapshot import BundledSnapshot, withheld_models
+from service.hub.bundled.snapshot import BundledSnapshot, withheld_models
+from service.hub.model_files.model_ids import check_model_id
 
 SNAPSHOT = BundledSnapshot()
 
 
 def raw_models() -> dict[str, dict[str, Any]]:
-    data = files("service.hub").joinpath("snapshot.json.gz").read_bytes()
+    data = files("service.hub.bundled").joinpath("snapshot.json.gz").read_bytes()
     models: dict[str, dict[str, Any]] = json.loads(gzip.decompress(data))["models"]
     return models
 

@@ -19,7 +19,6 @@ from starlette.testclient import TestClient
 
 from service.api.app import create_app
 from service.bootstrap import build_services
-from service.hub.endpoint import Endpoint
 from service.hub.errors import (
     ConfigNotFound,
     ConfigNotJson,
@@ -27,12 +26,13 @@ from service.hub.errors import (
     HubError,
     HubUnreachable,
 )
-from service.hub.gguf import HeaderTruncated, InvalidHeader, read_gguf
+from service.hub.formats.gguf import HeaderTruncated, InvalidHeader, read_gguf
+from service.hub.formats.safetensors import MOST_HEADER_BYTES, HeaderTensors, read_header
 from service.hub.hub_client import HubClient
 from service.hub.limits import TransferLimits
-from service.hub.model_info import read_info
-from service.hub.safetensors import MOST_HEADER_BYTES, HeaderTensors, read_header
-from service.hub.transfer import hub_http
+from service.hub.model_files.model_info import read_info
+from service.hub.transport.endpoint import Endpoint
+from service.hub.transport.transfer import hub_http
 from service.settings import Settings
 from tests.environment import is_traced
 from tests.hub.fake_hub import (

@@ -15,13 +15,13 @@ from fastapi import FastAPI
 
 from service.api.app import create_app
 from service.bootstrap import build_services
-from service.hub.cache import HubCache
-from service.hub.endpoint import Endpoint
+from service.hub.bundled.snapshot import BundledSnapshot
+from service.hub.caches.cache import HubCache
 from service.hub.hub_client import HubClient
 from service.hub.limits import TransferLimits
 from service.hub.model_source import ModelSource
-from service.hub.snapshot import BundledSnapshot
-from service.hub.transfer import hub_http
+from service.hub.transport.endpoint import Endpoint
+from service.hub.transport.transfer import hub_http
 from service.settings import Settings
 from tests.environment import is_traced
 from tests.hub.fake_hub import (

@@ -13,7 +13,7 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import find_gpu
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.kv_cache.formats import UnmodelledCacheDtype
 from service.kv_cache.per_token import token_bytes
 from service.kv_cache.specs import WINDOWED_KINDS, AttentionSpec, CacheKind, each_layer

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli.main import cli
-from service.hub.gguf import HeaderTruncated, InvalidHeader, read_gguf_header
+from service.hub.formats.gguf import HeaderTruncated, InvalidHeader, read_gguf_header
 from service.llama_cpp.gguf_model import gguf_model
 from service.llama_cpp.model_layers import Heads, NotConverted
 

@@ -13,8 +13,8 @@ from service.api.app import create_app
 from service.bootstrap import build_services
 from service.cli.main import cli
 from service.hub.errors import ConfigNotFound, ConfigNotJson, HubTimedOut
-from service.hub.gguf_name import GgufName, projector_of
 from service.hub.limits import TransferLimits
+from service.hub.model_files.gguf_name import GgufName, projector_of
 from service.settings import Settings
 from tests.hub.fake_hub import COMMIT, FakeHub, Repository
 from tests.hub.hub_server import serving

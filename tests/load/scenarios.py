@@ -13,8 +13,8 @@ from typing import Any
 from service.application.model_reading import read_model
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.hub.errors import NotATextModel
-from service.hub.snapshot import BundledSnapshot
 from tests.load.acceptance import Acceptance, Outcome, at_least, at_most
 from tests.load.http_client import HOST, Connection, Tally, ask_into, request
 from tests.load.served import Served, served

@@ -9,7 +9,7 @@ from typing import Any
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture, with_modelopt_file
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 
 DATA = Path(__file__).parents[1] / "data" / "memory"
 SNAPSHOT = BundledSnapshot(withheld={})

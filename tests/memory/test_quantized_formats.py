@@ -8,7 +8,7 @@ from packaging.version import Version
 from service.architecture.config import read_document
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.memory.parallelism import Parallelism
 from service.memory.weights.counts.parameters import parameter_bytes
 from service.memory.weights.schemes.online_quantization import quantized_online

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.accuracy.recorded import RECORDINGS
 
 DRAFTS = Path(__file__).parent.parent / "data" / "drafts" / "configs.json.gz"

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from tests.oracle.environment import InstallationFailed, install, prepare
 
 STORED: Final = Path(__file__).parents[1] / "data" / "memory" / "adapters.json"

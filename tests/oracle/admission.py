@@ -13,7 +13,7 @@ from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
 from service.engines.releases import check_flags, rules_for
 from service.gpus.catalog import find_gpu
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.kv_cache.admission import admit, prompt_steps
 from service.kv_cache.block_size import resolve_block_sizes
 from service.kv_cache.capacity import lay_out, size_cache

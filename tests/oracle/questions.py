@@ -20,7 +20,7 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import UnavailableFlag, check_flags, rules_for
 from service.gpus.catalog import find_gpu
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
 from service.kv_cache.block_size import resolve_block_sizes
 from service.kv_cache.capacity import lay_out, size_cache
 from service.kv_cache.compressed import BYTES

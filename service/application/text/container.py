@@ -10,7 +10,7 @@ from service.advisor.candidates.plan_types import Candidate, Plan
 from service.application.text.words import sizes
 from service.gpus.gpu_type import GpuType
 from service.gpus.slices import profile_in
-from service.hub.model_ids import is_path
+from service.hub.model_files.model_ids import is_path
 from service.launch_command.command_reading import CommandReading
 from service.units import ceil_div
 

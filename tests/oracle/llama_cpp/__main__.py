@@ -23,8 +23,8 @@ from rich.console import Console
 from service.architecture.config import read_document
 from service.architecture.reading import read_architecture
 from service.engine_plans.engine_plan import EngineRefused
-from service.hub.gguf import MOST_HEADER_BYTES, GgufHeader, read_gguf_header
-from service.hub.snapshot import BundledSnapshot
+from service.hub.bundled.snapshot import BundledSnapshot
+from service.hub.formats.gguf import MOST_HEADER_BYTES, GgufHeader, read_gguf_header
 from service.llama_cpp.builds import build_named
 from service.llama_cpp.device_layout import layer_split
 from service.llama_cpp.gguf_model import gguf_model

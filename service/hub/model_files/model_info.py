@@ -6,14 +6,14 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.allowed_files import (
+from service.hub.model_files.allowed_files import (
     MOST_WEIGHT_FILES,
     PIPELINE_INDEX,
     SMALL_FILES,
     is_allowed,
     is_consolidated,
 )
-from service.hub.model_ids import commit_or_none
+from service.hub.model_files.model_ids import commit_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

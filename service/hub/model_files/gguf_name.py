@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from service.hub.allowed_files import is_gguf
+from service.hub.model_files.allowed_files import is_gguf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from service.hub.errors import ConfigNotJson, ConfigTooLarge
-from service.hub.json_object import parse_object
+from service.hub.formats.json_object import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Final
 
 from service.hub.errors import HubRateLimited, HubUnreachable
-from service.hub.requests import Quota
+from service.hub.transport.requests import Quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable

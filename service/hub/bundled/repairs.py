@@ -58,7 +58,7 @@ def corrected(model_id: str, config: Mapping[str, Any]) -> Repair | None:
 
 @cache
 def _entries(section: str) -> Mapping[str, Mapping[str, Any]]:
-    data = read_toml("service.hub", DATA)
+    data = read_toml("service.hub.bundled", DATA)
     return {model_id: entry for entry in data[section] for model_id in entry["models"]}
 
 

@@ -20,14 +20,14 @@ def published_checkpoints_of(model_id: str) -> Mapping[str, str]:
 def models_stored_by(checkpoint_id: str) -> tuple[str, ...]:
     """Return the models whose weights a published checkpoint holds; the case of its id does not matter."""
     wanted = checkpoint_id.lower()
-    rows = read_toml("service.hub", DATA)["checkpoint"]
+    rows = read_toml("service.hub.bundled", DATA)["checkpoint"]
     return next((tuple(each["of"]) for each in rows if each["id"].lower() == wanted), ())
 
 
 @cache
 def _by_model() -> Mapping[str, Mapping[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for checkpoint in read_toml("service.hub", DATA)["checkpoint"]:
+    for checkpoint in read_toml("service.hub.bundled", DATA)["checkpoint"]:
         for model in checkpoint["of"]:
             found.setdefault(model.lower(), {})[checkpoint["id"]] = checkpoint["source"]
     return found

@@ -20,21 +20,21 @@ from service.hub.errors import (
     HubTokenRefused,
     HubUnreachable,
 )
-from service.hub.hub_library import hub_library
-from service.hub.keyed_semaphore import KeyedSemaphore
-from service.hub.model_ids import commit_or_none
-from service.hub.redirects import Hop, Redirects
-from service.hub.response_errors import quota_wait, response_error, token_refused
+from service.hub.model_files.model_ids import commit_or_none
 from service.hub.retries import retry
+from service.hub.transport.hub_library import hub_library
+from service.hub.transport.keyed_semaphore import KeyedSemaphore
+from service.hub.transport.redirects import Hop, Redirects
+from service.hub.transport.response_errors import quota_wait, response_error, token_refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from service.hub.circuit_breaker import CircuitBreaker
-    from service.hub.credential import Credential
-    from service.hub.endpoint import Endpoint
     from service.hub.limits import TransferLimits
-    from service.hub.requests import HubRequest
+    from service.hub.transport.circuit_breaker import CircuitBreaker
+    from service.hub.transport.credential import Credential
+    from service.hub.transport.endpoint import Endpoint
+    from service.hub.transport.requests import HubRequest
 
 ATTEMPTS: Final = 2
 FIRST_WAIT_SECONDS: Final = 0.1

@@ -7,7 +7,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import Final
 
-from service.hub.fetched_config import (
+from service.hub.model_files.fetched_config import (
     CONFIG,
     CONSOLIDATED_INDEX,
     HF_QUANT_CONFIG,

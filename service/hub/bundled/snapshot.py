@@ -1,6 +1,6 @@
 """The configs bundled with the package. They are used when the Hub does not answer.
 
-The package data is one gzip-compressed JSON object, written by `service.hub.build_snapshot`:
+The package data is one gzip-compressed JSON object, written by `service.hub.bundled.build_snapshot`:
 
     {"models": {"<id>": {
         "revision": "<commit or null>",
@@ -21,7 +21,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from service.bundled_toml import read_toml
-from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES, FetchedConfig
+from service.hub.model_files.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES, FetchedConfig
 from service.nearest_names import nearest
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ LEAST_WORD: Final = 3
 
 
 def _package_data() -> bytes:
-    return files("service.hub").joinpath(PACKAGE_DATA).read_bytes()
+    return files("service.hub.bundled").joinpath(PACKAGE_DATA).read_bytes()
 
 
 @cache
 def withheld_models() -> Mapping[str, str]:
     """Return why models of the snapshot are neither listed nor planned, by their ids."""
-    reasons: Mapping[str, str] = read_toml("service.hub", WITHHELD)["withheld"]
+    reasons: Mapping[str, str] = read_toml("service.hub.bundled", WITHHELD)["withheld"]
     return reasons
 
 

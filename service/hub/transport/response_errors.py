@@ -28,7 +28,7 @@ from service.hub.errors import (
 )
 
 if TYPE_CHECKING:
-    from service.hub.requests import HubRequest
+    from service.hub.transport.requests import HubRequest
 
 _SECONDS: Final = re.compile(r"\d{1,6}", re.ASCII)
 _INVALID_CREDENTIALS: Final = "Invalid credentials in Authorization header"

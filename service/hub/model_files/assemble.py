@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from service.hub.allowed_files import is_gguf
 from service.hub.errors import ConfigNotFound, NotATextModel
-from service.hub.fetched_config import (
+from service.hub.model_files.allowed_files import is_gguf
+from service.hub.model_files.fetched_config import (
     CONFIG,
     CONSOLIDATED_INDEX,
     HF_QUANT_CONFIG,
@@ -22,7 +22,7 @@ from service.hub.fetched_config import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.hub.model_info import ModelInfo
+    from service.hub.model_files.model_info import ModelInfo
 
     Files = Mapping[str, Mapping[str, Any] | None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.hub.redirects import STORAGE_HOSTS
+from service.hub.transport.redirects import STORAGE_HOSTS
 
 PUBLIC_ENDPOINT: Final = "https://huggingface.co"
 

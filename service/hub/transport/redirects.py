@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from service.hub.errors import HubError, HubUnreachable
-from service.hub.model_ids import check_model_id, check_revision
-from service.hub.requests import MODEL_INFO
+from service.hub.model_files.model_ids import check_model_id, check_revision
+from service.hub.transport.requests import MODEL_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import httpx2
 
-    from service.hub.requests import HubRequest
+    from service.hub.transport.requests import HubRequest
 
 STORAGE_HOSTS: Final = ("huggingface.co", "hf.co")
 """Domains where the Hub stores large files (cdn-lfs.huggingface.co, cas-bridge.xethub.hf.co and others)."""

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from service.hub.safetensors import HeaderTensors, elements_of
+from service.hub.formats.safetensors import HeaderTensors, elements_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Writes the bundled snapshot from a folder of configs: `python -m service.hub.build_snapshot FOLDER`.
+"""Writes the bundled snapshot of a folder of configs: `python -m service.hub.bundled.build_snapshot FOLDER`.
 
 FOLDER holds `INDEX.jsonl` with one JSON object per line, one for each file: `repo_id`, `file`, `path` (within
 FOLDER), `sha256`, `verbatim`, `source`, `licence_of_source` and, where known, `commit`, `total_params`,
@@ -16,12 +16,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from service.hub.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES, WEIGHTS_INDEX
-from service.hub.json_object import parse_object
+from service.hub.bundled.repairs import Repair, corrected, repair
+from service.hub.bundled.snapshot import PACKAGE_DATA
+from service.hub.formats.json_object import parse_object
 from service.hub.limits import DEFAULT_LIMITS
-from service.hub.model_ids import check_model_id, commit_or_none
-from service.hub.repairs import Repair, corrected, repair
-from service.hub.snapshot import PACKAGE_DATA
+from service.hub.model_files.fetched_config import CONFIG, HF_QUANT_CONFIG, POOLING, SENTENCES, WEIGHTS_INDEX
+from service.hub.model_files.model_ids import check_model_id, commit_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,7 +150,7 @@ def _figure(value: float | None, source: str | None) -> dict[str, Any] | None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Build the snapshot and write it into the package, or to the path options by `--output`."""
     parser = argparse.ArgumentParser(
-        prog="service.hub.build_snapshot", description="Write the bundled snapshot."
+        prog="service.hub.bundled.build_snapshot", description="Write the bundled snapshot."
     )
     parser.add_argument("folder", type=Path, help="folder that holds INDEX.jsonl")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name(PACKAGE_DATA))

@@ -1,0 +1,1 @@
+"""What the Hub has answered, kept in a file and in memory, and asked for once at a time."""

@@ -1,0 +1,1 @@
+"""Reads what files of models say of their tensors, from untrusted bytes."""

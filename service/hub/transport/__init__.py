@@ -1,0 +1,1 @@
+"""One request to the Hub: its address, credential, limits, redirects and errors."""
