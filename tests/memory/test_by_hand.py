@@ -137,3 +137,24 @@ def test_molmo_2_keeps_its_norms_whole_on_every_rank() -> None:
     assert layer_bytes("Molmo2ForConditionalGeneration", fields, ranks=2) == 2 * (
         (ATTENTION + NETWORK) // 2 + NORMS + 256 + 128
     )
+
+
+def test_the_encoder_of_midashenglm_has_the_elements_of_its_modules() -> None:
+    """By hand, of midashenglm.py: width 8 and one layer; 16 bands and 32 frames in patches of 16 by 16.
+
+    The layer: queries, keys and values 8 x 24 + 24, output 8 x 8 + 8, network 8 x 32 + 32 and 32 x 8 + 8, and
+    norms of 2 x 16. Around it: a batch norm of 2 x 16, a patch 8 x 256 + 8, positions (2 + 1) x 8 and a norm
+    of 16. The projector joins five of them: 40 x 256 + 256, then 256 x 256 + 256.
+    """
+    encoder = {"embed_dim": 8, "depth": 1, "num_heads": 2, "n_mels": 16, "target_length": 32}
+    text = {"model_type": "qwen2", **SHAPE, "num_hidden_layers": 1}
+    named = {"architectures": ["MiDashengLMModel"], "text_config": text}
+    model = read_architecture(read_document({**named, "audio_encoder_config": encoder}))
+    alone = read_architecture(read_document({**text, "architectures": ["Qwen2ForCausalLM"]}))
+    whole, without = (
+        parameter_bytes(each, Parallelism(tensor_parallel_size=1), Version("0.33.0"))
+        for each in (model, alone)
+    )
+    layer = 216 + 72 + 288 + 264 + 32
+    projector = 40 * 256 + 256 + 256 * 256 + 256
+    assert whole - without == 2 * (layer + 32 + 2056 + 24 + 16 + projector)

@@ -6,7 +6,14 @@ from typing import Any, Final
 from service.architecture.config import Config
 from service.architecture.encoders.adapted_patches import pixtral
 from service.architecture.encoders.media import IMAGE_CHANNELS
-from service.architecture.encoders.siglip import NORM, SIGLIP, siglip_tower, text_width, vision_part
+from service.architecture.encoders.siglip import (
+    NORM,
+    SIGLIP,
+    linear_elements,
+    siglip_tower,
+    text_width,
+    vision_part,
+)
 from service.architecture.encoders.tower import (
     Projection,
     Split,
@@ -26,6 +33,15 @@ DOTS: Final[dict[str, Any]] = {
 """vLLM 0.33.0, transformers_utils/configs/dotsocr.py DotsVisionConfig."""
 ERNIE: Final[dict[str, Any]] = {"depth": 32, "embed_dim": 1280, "hidden_size": 1280, "patch_size": 14}
 """transformers 5.10, Ernie4_5_VLMoeVisionConfig, and the configs of ERNIE 4.5 VL."""
+HUNYUAN: Final[dict[str, Any]] = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_hidden_layers": 27,
+    "out_hidden_size": 4096,
+    "patch_size": 16,
+    "max_image_size": 2048,
+}
+"""vLLM 0.20.2, transformers_utils/configs/hunyuan_vl.py HunYuanVLVisionConfig."""
 KEYE_PACKED: Final = 32_768
 """vLLM 0.20.2 and 0.33.0, keye.py KeyeVisionEmbeddings: packing_position_embedding."""
 
@@ -129,3 +145,38 @@ def _ernie_resampler(config: Config) -> tuple[tuple[Projection, ...], int]:
         for name, (i, o) in names.items()
     )
     return frame, NORM * spatial * (1 + temporal) + hidden
+
+
+def hunyuan_vl(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of HunYuan-VL and HunyuanOCR, as the engine's own class built it.
+
+    Source: vLLM 0.20.2, hunyuan_vision.py HunYuanVisionTransformer, and configs/hunyuan_vl.py.
+    """
+    vision = vision_part(config, HUNYUAN)
+    width, outputs = vision.integer("hidden_size"), vision.integer("out_hidden_size")
+    patch = vision.integer("patch_size")
+    channels = vision.count("num_channels", default=IMAGE_CHANNELS)
+    positions = (vision.integer("max_image_size") // patch) ** 2 + 1
+    merge = vision.count("spatial_merge_size", default=2) ** 2
+    convolutions = linear_elements(merge * width, 2 * width) + linear_elements(2 * width, 4 * width)
+    # A vector for the end of a row, three marks around an image, and a norm before and after.
+    marks = 4 * width + 3 * outputs + width + outputs
+    return (
+        Tower(
+            name="visual",
+            depth=vision.layers("num_hidden_layers"),
+            layers="layers",
+            block=biased_block(
+                width,
+                vision.integer("intermediate_size"),
+                ("self_attn.qkv", "self_attn.o_proj"),
+                ("mlp.dense_h_to_4h", "mlp.dense_4h_to_h"),
+            ),
+            block_elements=2 * NORM * width,
+            frame=(),
+            frame_elements=(channels * patch * patch + 1 + positions) * width
+            + convolutions
+            + linear_elements(4 * width, outputs)
+            + marks,
+        ),
+    )

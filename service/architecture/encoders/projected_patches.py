@@ -123,6 +123,19 @@ def cohere2_vision(config: Config) -> tuple[Tower, ...]:
     return (siglip_tower("vision_tower.vision_model", vision, frame, extra=NORM * width),)
 
 
+def aya_vision(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Aya Vision, whose projector every rank has (vLLM 0.20.2, aya_vision.py)."""
+    vision = vision_part(config, SIGLIP)
+    width, hidden = vision.integer("hidden_size"), text_width(config)
+    merged = width * config.count("downsample_factor", default=2) ** 2
+    inner = config.integer("alignment_intermediate_size", default=hidden)
+    projector = NORM * merged + linear_elements(merged, inner) + linear_elements(inner // 2, hidden)
+    depth = vision.layers("num_hidden_layers")
+    read = _read_layers(config, depth, default=-1)
+    last = NORM * width if read == depth else 0
+    return (siglip_tower("vision_tower.vision_model", vision, depth=read, extra=last + projector),)
+
+
 def paddleocr(config: Config) -> tuple[Tower, ...]:
     """Read the tower of PaddleOCR-VL (vLLM 0.33.0, SiglipVisionTransformer and Projector)."""
     vision = vision_part(
@@ -260,9 +273,9 @@ def _llava(config: Config, frame: tuple[Projection, ...], *, extra: int) -> tupl
     return (siglip_tower("vision_tower.vision_model", vision, frame, depth=depth, extra=extra),)
 
 
-def _read_layers(config: Config, depth: int) -> int:
+def _read_layers(config: Config, depth: int, *, default: int = -2) -> int:
     """Return how many layers are built: those up to the last one whose features are read."""
-    layers = config.fields.get("vision_feature_layer", -2)
+    layers = config.fields.get("vision_feature_layer", default)
     chosen = [layer for layer in (layers if isinstance(layers, list) else [layers]) if isinstance(layer, int)]
     read = [layer if layer >= 0 else depth + 1 + layer for layer in chosen[:MAX_LAYERS]]
     return max(0, min(depth, max(read, default=depth)))

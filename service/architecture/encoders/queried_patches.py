@@ -1,10 +1,13 @@
-"""Encoders of images that learned queries attend to: BLIP-2's vision model and Q-Former."""
+"""Encoders of images that learned queries attend to: vision models and Q-Formers of BLIP-2 and Granite 4."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from service.architecture.config import Config
+from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.encoders.media import IMAGE_CHANNELS
+from service.architecture.encoders.siglip import SIGLIP, siglip_tower, text_width, vision_part
 from service.architecture.encoders.tower import Projection, Split, Tower, feed_forward_projections
 from service.units import ceil_div
 
@@ -25,6 +28,16 @@ QFORMER: Final[Mapping[str, Any]] = {
 """transformers 5.19, Blip2QFormerConfig."""
 TEXT_WIDTH: Final = 768
 """transformers 5.19, OPTConfig, which Blip2Config takes where there is no text part."""
+WINDOWED: Final[Mapping[str, Any]] = {
+    "intermediate_size": 3072,
+    "num_hidden_layers": 1,
+    "cross_attention_frequency": 1,
+}
+"""vLLM 0.33.0, granite4_vision.py WindowQFormerDownsampler: what its Q-Former is made with."""
+QUARTERS: Final = 4
+"""The same, spatial_projectors: one for each place in a square of two by two patches."""
+SIDES: Final = re.compile(r"(\d{1,3})/(\d{1,3})")
+"""The sides of a window after and before it is sampled, as ``downsample_rate`` states them: 4/8."""
 NORM: Final = 2
 """A norm has a weight and a bias for each channel."""
 
@@ -60,6 +73,39 @@ def blip2(config: Config) -> tuple[Tower, ...]:
             + projection,
         ),
     )
+
+
+def granite4_vision(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of Granite 4 Vision, whose layers several Q-Formers read, which every rank has.
+
+    Source: vLLM 0.20.2 and 0.33.0, granite4_vision.py.
+    """
+    vision = vision_part(config, SIGLIP)
+    width, hidden = vision.integer("hidden_size"), text_width(config)
+    queries = Config({**WINDOWED, "hidden_size": width}, vision.pointer)
+    query_side, window_side = _sides(config)
+    # Beside the Q-Former: a norm, queries, positions of a window and the projection to the decoder's width.
+    projector = (
+        _qformer(queries, width) + (NORM + query_side**2 + window_side**2) * width + _linear(width, hidden)
+    )
+    spatial = QUARTERS * config.boolean("use_spatial_sampling", default=True)
+    newline = hidden * config.boolean("use_image_newline_parameter", default=True)
+    levels, targets = (_length(config, name) for name in ("deepstack_layer_map", "spatial_target_layers"))
+    tower = siglip_tower("vision_tower.vision_model", vision, extra=(levels + spatial) * projector + newline)
+    return (replace(tower, deep_features=levels + targets),)
+
+
+def _sides(config: Config) -> tuple[int, int]:
+    """Return the sides of a window after and before it is sampled."""
+    found = SIDES.fullmatch(config.text("downsample_rate", default="4/8"))
+    if found is None:
+        raise InvalidConfig(config.at("downsample_rate"), "is not of the form 4/8")
+    return int(found[1]), int(found[2])
+
+
+def _length(config: Config, name: str) -> int:
+    stated = config.fields.get(name)
+    return min(len(stated), MAX_LAYERS) if isinstance(stated, list) else 0
 
 
 def _qformer(queries: Config, images: int) -> int:

@@ -1,6 +1,7 @@
 """The encoders of Nemotron with images and sound: RADIO and Parakeet."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config
@@ -39,6 +40,24 @@ def nano_nemotron(config: Config) -> tuple[Tower, ...] | None:
     images = _radio(config, vision, arguments, sizes)
     sound = config.section("sound_config")
     return (images,) if sound is None else (images, _parakeet(sound, text_width(config)))
+
+
+def llama_nemotron(config: Config) -> tuple[Tower, ...] | None:
+    """Read the tower of Llama Nemotron Nano VL, which the transformers library runs in full on every rank.
+
+    Source: vLLM 0.33.0, nemotron_vl.py LlamaNemotronVLChatModel; transformers 5.19, RadioModel.
+    """
+    vision = part(config, "vision_config")
+    arguments = part(vision, "args")
+    sizes = WIDTHS.get(arguments.text("model"))
+    if sizes is None:
+        return None
+    tower = _radio(config, vision, arguments, sizes)
+    joined, hidden = sizes[0] * _merged(config), text_width(config)
+    # The norm has a bias, and so have both projections.
+    biases = joined + config.integer("projector_hidden_size", default=4 * sizes[0]) + hidden
+    whole = tuple(replace(each, split=Split.REPLICATED) for each in tower.block)
+    return (replace(tower, block=whole, frame_elements=tower.frame_elements + biases),)
 
 
 def _radio(config: Config, vision: Config, arguments: Config, sizes: tuple[int, int, int]) -> Tower:

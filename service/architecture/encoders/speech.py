@@ -6,8 +6,20 @@ from typing import Final
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.encoders.audio import whisper, whole_whisper
 from service.architecture.encoders.siglip import NORM, linear_elements, part, text_width
-from service.architecture.encoders.tower import Projection, Split, Tower
+from service.architecture.encoders.tower import (
+    Projection,
+    Split,
+    Tower,
+    biased_block,
+    feed_forward_projections,
+)
 
+FUNASR_INPUTS: Final = 560
+FUNASR_ENCODED: Final = 512
+FUNASR_ADAPTED: Final = 1024
+FUNASR_INNER: Final = 2048
+FUNASR_BLOCKS: Final = 2
+"""vLLM 0.20.2 and 0.33.0, funasr.py FunASREncoder: sizes that it fixes, whatever the config says."""
 STACKED: Final = 8
 """vLLM 0.33.0, configs/ultravox.py UltravoxConfig.stack_factor."""
 KIMI_INPUTS: Final = 5120
@@ -175,3 +187,98 @@ def fireredasr2(config: Config) -> tuple[Tower, ...]:
             sound=True,
         ),
     )
+
+
+def funasr(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of Fun-ASR and its adaptor of fixed sizes; nothing quantizes them.
+
+    Source: vLLM 0.20.2 and 0.33.0, funasr.py SenseVoiceEncoderSmall and Transformer.
+    """
+    audio = part(config, "audio_encoder_conf")
+    width, inner = (
+        audio.integer("output_size", default=256),
+        audio.integer("linear_units", default=2048),
+    )
+    kernel = audio.count("kernel_size", default=11)
+    first = audio.layers("num_blocks") if "num_blocks" in audio else 6
+    later = audio.integer("tp_blocks", default=0, minimum=0, maximum=MAX_LAYERS)
+    # The first layer has the inputs' width: its queries, keys and values and its first norm.
+    wider = (FUNASR_INPUTS - width) * (3 * width + NORM)
+    attention = linear_elements(width, 3 * width) + linear_elements(width, width) + kernel * width
+    block = (
+        Projection("feed_forward.w_1", width, (inner,), Split.COLUMN, bias=True),
+        Projection("feed_forward.w_2", inner, (width,), Split.ROW, bias=True),
+    )
+    return (
+        Tower(
+            name="model.encoder.audio_encoder",
+            depth=first + later,
+            layers="encoders",
+            block=block,
+            block_elements=attention + 2 * NORM * width,
+            frame=_funasr_adaptor(),
+            frame_elements=wider + 2 * NORM * width + FUNASR_BLOCKS * 2 * NORM * FUNASR_ADAPTED,
+            quantizable=False,
+            sound=True,
+        ),
+    )
+
+
+def _funasr_adaptor() -> tuple[Projection, ...]:
+    name, width = "model.encoder.audio_adaptor", FUNASR_ADAPTED
+    ends = feed_forward_projections(
+        (f"{name}.linear1", f"{name}.linear2"), FUNASR_ENCODED, FUNASR_INNER, gated=False, bias=True
+    )
+    blocks = tuple(
+        replace(projection, name=f"{name}.blocks.{index}.{projection.name}")
+        for index in range(FUNASR_BLOCKS)
+        for projection in biased_block(
+            width,
+            width // 4,
+            ("self_attn.qkv", "self_attn.out_proj"),
+            ("feed_forward.w_1", "feed_forward.w_2"),
+        )
+    )
+    return (ends[0], replace(ends[1], outputs=(width,)), *blocks)
+
+
+def midashenglm(config: Config) -> tuple[Tower, ...]:
+    """Read the encoder of MiDashengLM and its projector.
+
+    Source: vLLM 0.33.0, midashenglm.py DashengAudioTransformer and AudioProjectorSubsample, and
+    transformers_utils/configs/midashenglm.py DashengConfig.
+    """
+    audio, hidden = part(config, "audio_encoder_config"), text_width(config)
+    width = audio.integer("embed_dim", default=768)
+    inner = max(1, int(width * audio.number("mlp_ratio", 4.0)))
+    bands, frames = audio.count("n_mels", default=64), audio.integer("target_length", default=1012)
+    patch, step = _square(audio, "patch_size"), _square(audio, "patch_stride")
+    positions = frames // step[1] + bands // step[0]
+    stacked = width * config.count("subsample_factor", default=5)
+    scales = 2 * width if audio.number("init_values", 0.0) else 0
+    block = biased_block(width, inner, ("attn.qkv", "attn.proj"))
+    return (
+        Tower(
+            name="audio_encoder",
+            depth=audio.integer("depth", default=12, maximum=MAX_LAYERS),
+            layers="blocks",
+            block=(replace(block[0], bias=audio.boolean("qkv_bias", default=True)), *block[1:]),
+            block_elements=2 * NORM * width + scales,
+            frame=(
+                Projection("audio_projector.net.0", stacked, (hidden,), Split.COLUMN, bias=True),
+                Projection("audio_projector.net.2", hidden, (hidden,), Split.ROW, bias=True),
+            ),
+            frame_elements=NORM * bands
+            + (audio.count("input_channels", default=1) * patch[0] * patch[1] + 1 + positions + NORM) * width,
+            sound=True,
+        ),
+    )
+
+
+def _square(audio: Config, name: str, default: int = 16) -> tuple[int, int]:
+    """Return a height and a width, which most configs state as one number."""
+    stated = audio.counts(name) if isinstance(audio.fields.get(name), list) else ()
+    if len(stated) > 1:
+        return max(1, stated[0]), max(1, stated[1])
+    side = audio.count(name, default=default)
+    return side, side

@@ -20,6 +20,57 @@ GEMMA3N_HIDDEN: Final = 2048
 """transformers 5.19, Gemma3nTextConfig."""
 
 
+DINOV2: Final = 1024
+DINOV2_INNER: Final = 4096
+DINOV2_DEPTH: Final = 24
+DINOV2_REGISTERS: Final = 4
+"""timm 1.0, vit_large_patch14_reg4_dinov2: width, inner width, layers and registers."""
+OPENVLA_POSITIONS: Final = (224 // 14) ** 2
+"""vLLM 0.33.0, openvla.py _OPENVLA_IMAGE_SIZES, the only ones that it takes."""
+
+
+def openvla(config: Config) -> tuple[Tower, ...]:
+    """Read both encoders of OpenVLA, which every rank has, and the projector of what they find.
+
+    Source: vLLM 0.33.0, openvla.py PrismaticVisionBackbone (it takes no other) and PrismaticProjector.
+    """
+    joined, hidden = DINOV2 + SO400M, text_width(config)
+    return (
+        Tower(
+            name="vision_backbone",
+            depth=0,
+            layers="",
+            block=(),
+            block_elements=0,
+            frame=(
+                Projection("projector.fc1", joined, (4 * joined,), Split.COLUMN, bias=True),
+                Projection("projector.fc2", 4 * joined, (hidden,), Split.ROW, bias=True),
+                Projection("projector.fc3", hidden, (hidden,), Split.REPLICATED, bias=True),
+            ),
+            frame_elements=_dinov2() + _siglip(),
+        ),
+    )
+
+
+def _dinov2() -> int:
+    """Return the elements of DINOv2; each layer has two vectors that scale its outputs."""
+    layers = DINOV2_DEPTH * (_layer(DINOV2, DINOV2_INNER) + 2 * DINOV2)
+    return layers + (SO400M_PATCH + 1 + OPENVLA_POSITIONS + 1 + DINOV2_REGISTERS + NORM) * DINOV2
+
+
+def _siglip() -> int:
+    """Return the elements of SigLIP with the pooling after its last layer."""
+    layers = SO400M_DEPTH * _layer(SO400M, SO400M_INNER)
+    pooling = _layer(SO400M, SO400M_INNER) + SO400M - NORM * SO400M
+    return layers + pooling + (SO400M_PATCH + 1 + OPENVLA_POSITIONS + NORM) * SO400M
+
+
+def _layer(width: int, inner: int) -> int:
+    """Return the elements of a layer: attention, a network of two projections and two norms."""
+    attention = 4 * linear_elements(width, width)
+    return attention + linear_elements(width, inner) + linear_elements(inner, width) + 2 * NORM * width
+
+
 def deepseek_vl2(config: Config) -> tuple[Tower, ...]:
     """Read the tower of DeepSeek-VL2, whatever its vision part says, and its projector.
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders import (
+    abstracted_patches,
     adapted_patches,
     audio,
     conformer,
@@ -109,7 +110,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "AudioFlamingo3ForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=audio.audio_flamingo),
     "AyaVisionForConditionalGeneration": Wrapper(
-        "Cohere2ForCausalLM", model_type="cohere2", splits_media_heads=True
+        "Cohere2ForCausalLM",
+        model_type="cohere2",
+        splits_media_heads=True,
+        towers=projected_patches.aya_vision,
     ),
     "BagelForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM",
@@ -157,7 +161,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "FireRedASR2ForConditionalGeneration": Wrapper(
         "Qwen2ForCausalLM", supports_pipeline=False, towers=speech.fireredasr2
     ),
-    "FunASRForConditionalGeneration": Wrapper("Qwen3ForCausalLM", supports_pipeline=False),
+    "FunASRForConditionalGeneration": Wrapper(
+        "Qwen3ForCausalLM", supports_pipeline=False, towers=speech.funasr
+    ),
     "FunAudioChatForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=speech.funaudiochat),
     "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon", towers=projected_patches.fuyu),
     "GLM4VForCausalLM": Wrapper("ChatGLMModel", towers=convolved_patches.glm4v),
@@ -186,12 +192,17 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         model_type="granite", towers=conformer.granite_speech
     ),
     "Granite4VisionForConditionalGeneration": Wrapper(
-        "GraniteForCausalLM", model_type="granite", splits_media_heads=True
+        "GraniteForCausalLM",
+        model_type="granite",
+        splits_media_heads=True,
+        towers=queried_patches.granite4_vision,
     ),
     "H2OVLChatModel": _INTERN_VL_CHAT,
     "HCXVisionForCausalLM": _AS_DECLARED,
     "HCXVisionV2ForCausalLM": Wrapper(towers=whole_projectors.hyperclova_vision),
-    "HunYuanVLForConditionalGeneration": Wrapper("HunYuanDenseV1ForCausalLM"),
+    "HunYuanVLForConditionalGeneration": Wrapper(
+        "HunYuanDenseV1ForCausalLM", towers=document_patches.hunyuan_vl
+    ),
     "Idefics3ForConditionalGeneration": Wrapper(
         "LlamaForCausalLM",
         model_type="llama",
@@ -207,7 +218,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "InternVLChatModel": _INTERN_VL_CHAT,
     "InternVLForConditionalGeneration": Wrapper(towers=projected_patches.intern_vl),
     "IsaacForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=projected_patches.isaac),
-    "KananaVForConditionalGeneration": _LLAMA,
+    "KananaVForConditionalGeneration": Wrapper("LlamaForCausalLM", towers=abstracted_patches.kanana_v),
     "KeyeForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=document_patches.keye),
     "KeyeVL1_5ForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=document_patches.keye_vl1_5),
     "KimiK3ForConditionalGeneration": Wrapper(
@@ -221,7 +232,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Llama4ForConditionalGeneration": Wrapper(
         "Llama4ForCausalLM", splits_media_heads=True, towers=adapted_patches.llama4
     ),
-    "Llama_Nemotron_Nano_VL": _AS_DECLARED,
+    "Llama_Nemotron_Nano_VL": Wrapper(towers=radio.llama_nemotron),
     "LlavaForConditionalGeneration": Wrapper(
         model_type="llama", splits_media_heads=True, towers=projected_patches.llava
     ),
@@ -238,7 +249,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "Qwen3ForCausalLM", towers=whole_projectors.llava_onevision2
     ),
     "MantisForConditionalGeneration": Wrapper(model_type="llama"),
-    "MiDashengLMModel": _QWEN2,
+    "MiDashengLMModel": Wrapper("Qwen2ForCausalLM", towers=speech.midashenglm),
     "MiniCPMOcrForConditionalGeneration": _MINICPM_HYBRID,
     "MiniCPMO": Wrapper(inner_of=_minicpm_o_text, towers=minicpm.minicpm_o),
     "MiniCPMV": Wrapper(inner_of=_minicpm_v_text, towers=minicpm.minicpm_v),
@@ -286,7 +297,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "OpenCUAForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=merged_patches.qwen2_5_vl),
     "OpenPanguVLForConditionalGeneration": Wrapper("PanguEmbeddedForCausalLM"),
-    "OpenVLAForActionPrediction": Wrapper(model_type="llama"),
+    "OpenVLAForActionPrediction": Wrapper(model_type="llama", towers=timm_patches.openvla),
     "Ovis": Wrapper(sections=("llm_config",), towers=visual_tokens.ovis),
     "Ovis2_5": _OVIS2_5,
     "Ovis2_6ForCausalLM": _OVIS2_5,
