@@ -127,3 +127,75 @@ def test_crash_of_a_nightly_build() -> None:
     assert found.cause == "rocm_fault"
     assert "nightly" in found.means
     assert "torch.cuda.is_available()" in found.remedy
+
+
+def test_request_with_which_the_engine_ended() -> None:
+    # A note on answers of 503, March 2026; the message is wrapped
+    found = ending(
+        "```\n(APIServer pid=1) ValueError: The decoder prompt contains a(n) image item with\n"
+        "length 6105, which exceeds the pre-allocated encoder cache size 6084. Please\n"
+        "reduce the input size or increase the encoder cache size by setting\n```\n\n"
+        "This was followed by:\n\n```\n"
+        "(EngineCore pid=55) ERROR 03-23 23:22:19 [core.py:1101] EngineCore encountered a fatal error.\n```\n"
+    )
+    assert (found.cause, found.line) == ("media_longer_than_encoder_cache", 2)
+    assert (found.refused, found.serving) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "advice"),
+    [
+        # Notes of July and August 2026 on Ascend NPUs
+        ("Unsupported connector type: RecomputeCPUOffloadConnectorV1", "kv_connector_failed", "factory.py"),
+        (
+            (
+                "RuntimeError: torch_npu detected, but NPU device is not available\n"
+                "dcmi model initialized failed, because the device is used. ret is -8020"
+            ),
+            "ascend_device_taken",
+            "npu-smi info",
+        ),
+        (
+            (
+                "argument --speculative-config/-sc: Value method:dspark cannot be converted\n"
+                "Invalid JSON: key must be a string at line 1 column 2"
+            ),
+            "flag_value_not_read",
+            "single quotes",
+        ),
+        # A log of May 2026 with a draft and three stages
+        (
+            (
+                '--pipeline-parallel-size 3 --speculative-config \'{"method":"mtp"}\'\n'
+                "(APIServer pid=1) NotImplementedError: Pipeline parallelism is not supported for this model."
+                " Supported models implement the `SupportsPP` interface."
+            ),
+            "pipeline_not_supported",
+            "Leave out the draft",
+        ),
+        # A report on a rented H100: the operator of a new architecture within a graph's capture
+        (
+            'torch_call_dispatcher("aten::new_empty") API call failed\n  at torch/csrc/stable/ops.h',
+            "operator_call_failed",
+            "--enforce-eager",
+        ),
+        # A chart that passes a data-parallel size to pods with one GPU
+        (
+            (
+                "### Pods crashing (CrashLoopBackOff)\n\nThis means that the chart is passing"
+                " --intra-node-data-parallel-size 2, but the pod only has 1 GPU."
+            ),
+            "too_few_gpus",
+            "--data-parallel-size",
+        ),
+    ],
+)
+def test_what_the_text_names(text: str, cause: str, advice: str) -> None:
+    found = ending(text)
+    assert found.cause == cause
+    assert advice in found.remedy
+
+
+def test_backend_s_name_is_no_failure_of_triton() -> None:
+    found = diagnose(read_log("`FLASH_ATTN` and `TRITON_ATTN` fail identically here."), None)
+    assert found is None or found.cause != "triton_compile"

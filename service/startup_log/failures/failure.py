@@ -70,6 +70,11 @@ STICKY: Final = frozenset({"illegal_memory_access", "illegal_instruction", "devi
 Python ignores, shows them."""
 CRASHED: Final = frozenset({"process_crashed", "bus_error"})
 """Causes of a process that ended in compiled code; frames beside them only say where it was."""
+DEADLY: Final = frozenset({"media_longer_than_encoder_cache"})
+"""Causes of refused requests that can end the engine too, as texts of 2026 report: the encoder's cache has
+no room for the item (vLLM 0.19.0, v1/core/encoder_cache_manager.py)."""
+RESTARTS: Final = "crash_loop"
+"""The cause that says only that a container ended again and again."""
 REQUEST: Final = "request_failed"
 """The cause that says only that a request was not answered."""
 OF_CLIENTS: Final = frozenset({"APIStatusError", "BadRequestError", "UnprocessableEntityError"})
@@ -146,6 +151,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
     known = without_contradicted(known, raised, lines)
     requests = requests_beside_failures(known, lines)
+    asked = [each for each in known if each.at in requests and each.at in raised]
     known = [each for each in known if each.at not in requests]
     other |= _of_requests(raised, lines)
     known = [each for each in known if each.at not in other]
@@ -175,7 +181,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
             _of_part(cause, weak, raised, lines)
             for cause in {each.cause.name: each.cause for each in weak}.values()
         )
-        return next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
+        found = next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
+        return _with_its_request(found, asked, raised, lines)
     described = of_people(roots, lines)
     return None if described is None else _after_yielding(described, lines)
 
@@ -227,12 +234,32 @@ def _of_weak(
         return with_cut_calls(of_exception(named, lines), lines)
     if best.cause.name in ENDED and (quoted := of_quoting_title(lines)) is not None:
         return quoted
+    if best.cause.name == RESTARTS and (said := _of_people_alone(roots, lines)) is not None:
+        return said
     found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
     called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
     if called is not None and called.cause is not best.cause:
         return called
     # A message of a form of its own says why.
     return found if best.cause.form_of(found.message) is not None else with_title(found, lines)
+
+
+def _of_people_alone(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
+    """Return the cause that a person describes by its reason; ``None`` where nobody says why."""
+    said = of_people(roots, lines)
+    reason = said is not None and said.paraphrased and not said.follows and said.cause is not None
+    return said if reason else None
+
+
+def _with_its_request(
+    found: Failure, asked: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
+) -> Failure:
+    """Return the end of an engine with the request that was refused above it, where nothing else says why."""
+    asked = [each for each in asked if each.cause.name in DEADLY]
+    number = min((lines[each.at].number for each in asked), default=found.line)
+    if found.cause is None or found.cause.name not in OF_OTHERS or number >= found.line:
+        return found
+    return replace(of_known(asked[0], asked, raised, lines), ended=True, serving=True)
 
 
 def _quoting_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:

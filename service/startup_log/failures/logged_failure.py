@@ -83,6 +83,8 @@ class Failure:
 
     answers: bool = False
     """The server answered later requests, if only that they failed."""
+    ended: bool = False
+    """The engine ended with what else only refuses a request."""
     hangs: bool = False
     """It goes on, and nothing more happens: a process waits for one that does not answer."""
     form: CauseForm | None = None
@@ -95,7 +97,7 @@ class Failure:
     @property
     def refused(self) -> bool:
         """Whether a running engine refused a request, so that neither its start nor the engine failed."""
-        return self.request if self.cause is None else self.cause.of_request
+        return not self.ended and (self.request if self.cause is None else self.cause.of_request)
 
     @property
     def by_origin(self) -> bool:

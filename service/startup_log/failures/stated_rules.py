@@ -49,7 +49,7 @@ class Rule:
             )
         for words in self.between:
             head, found, rest = sentence.partition(words)
-            subject, wanted = _name(head), _name(_cut(rest))
+            subject, wanted = _name(head), _name(_cut(rest.partition("; ")[0]))
             if found and 0 < len(subject) <= LONGEST and 0 < len(wanted) <= LONGEST:
                 preposition = words.split()[-1]
                 return {"subject": subject, "object": wanted, "preposition": preposition}
