@@ -73,3 +73,17 @@ def test_sentence_of_a_person_states_no_rule_of_a_check() -> None:
     found = diagnose(read_log("vllm crashes: my model does not support pipeline parallelism."), None)
 
     assert found is None or "In this release" not in found.means
+
+
+def test_part_that_refused_is_known_behind_the_frame_of_pydantic() -> None:
+    # The form of a log of May 2026; vLLM raises it in layers/quantization/inc.
+    text = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
+        "  Value error, Unsupported data_type: mx_fp, currently only support  {'int'}. "
+        "[type=value_error, input_value=ArgsKwargs((), {'model_co...'}), input_type=ArgsKwargs]\n"
+    )
+
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert found.cause == "quantization_not_supported"

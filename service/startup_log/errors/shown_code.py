@@ -61,6 +61,10 @@ _RULE: Final = re.compile(r"\|(?:\s?:?-{1,80}:?\s?\|){2,40}$")
 """The line below the head of a table in Markdown."""
 LEAST_CELLS: Final = 3
 """Bars of a table's row of two cells."""
+ONE_ROW: Final = 3
+"""Lines of a table of one row, with its head; tables of more rows list what may come."""
+MOST_AROUND: Final = 64
+"""Lines of a text that are counted."""
 _CONFIGURES: Final = re.compile(
     r"- (?:--?\w|[\w.-]{1,60}[:=]|[\"'])|[A-Za-z_][\w.-]{0,60}:(?: ?$| [^\s:]{1,120}$)|--[a-z][\w-]{1,60}|"
     r"(?:export |set |ENV |RUN |ARG )?[A-Za-z_]\w{0,60}=\S|(?:sudo |exec |nohup )?"
@@ -227,16 +231,21 @@ def _configures(line: LogLine) -> bool:
 
 
 def _rows(lines: Sequence[LogLine]) -> Iterator[int]:
-    """Yield the rows of tables in Markdown."""
+    """Yield the rows of tables in Markdown, but a single one that is all of a text: it reports a failure."""
+    found: list[int] = []
     inside = False
     for at, (above, line) in enumerate(pairwise(lines), 1):
         if line.text.startswith("|") and _RULE.match(line.text) is not None:
             inside = True
             if _is_row(above.text):
-                yield at - 1
+                found.append(at - 1)
         inside = inside and _is_row(line.text)
         if inside:
-            yield at
+            found.append(at)
+    filled = sum(1 for line in lines[:MOST_AROUND] if line.text)
+    if len(found) == ONE_ROW and filled <= ONE_ROW + 1:
+        return iter(found[:2])
+    return iter(found)
 
 
 def _is_row(text: str) -> bool:

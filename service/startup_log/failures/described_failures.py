@@ -126,6 +126,7 @@ def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | N
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]
-        if line.number != wished and (failing or is_complaint(line, cause)):
+        complains = failing or any(is_complaint(each, cause) for each in lines[at : at + 2])
+        if line.number != wished and complains:
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
     return None

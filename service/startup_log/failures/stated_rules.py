@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
 from service.bundled_toml import read_toml
 from service.engines.arguments.arguments import releases_with
+from service.startup_log.catalogue.engine_errors import ENGINE, engine_error
+from service.startup_log.catalogue.origins import origin_of
 from service.startup_log.catalogue.phrases import CauseForm, FailureCause
+from service.startup_log.failures.logged_failure import Failure
 
 LONGEST: Final = 160
 """Characters of what a rule is about, or asks for, at most; more is no name."""
@@ -16,6 +19,10 @@ MOST: Final = 1200
 """Characters of a message that are read."""
 MOST_FLAGS: Final = 3
 """Flags that are named of one rule."""
+CHECK: Final = "settings_refused"
+"""The cause that says only that some check refused the settings."""
+OF_RULES: Final = "ValueError"
+"""The class of the exceptions that pydantic wraps."""
 ADVICE: Final = "As the message says: "
 HEADINGS: Final = ("Value error, ", "Assertion failed, ", "Error: ")
 """pydantic, and vLLM's checks of flags: what stands before the words of the rule."""
@@ -68,7 +75,9 @@ def stated_form(cause: FailureCause, message: str) -> CauseForm | None:
     """Return what the rule in a message means and what helps; ``None`` where the cause itself says more."""
     if cause.name not in _CAUSES | _ADVISED:
         return None
-    sentences = [each.strip().rstrip(".") for each in _SENTENCES.split(_words(message)) if each.strip()]
+    sentences = [
+        each.strip().rstrip(".") for each in _SENTENCES.split(words_of_check(message)) if each.strip()
+    ]
     advice = ". ".join(_advice(sentences))
     advised = f"{ADVICE}{advice}." if advice else ""
     if cause.name in _ADVISED:
@@ -82,7 +91,20 @@ def stated_form(cause: FailureCause, message: str) -> CauseForm | None:
     return CauseForm(cause.means, advised) if advised else None
 
 
-def _words(message: str) -> str:
+def with_part_of_check(failure: Failure) -> Failure:
+    """Return a check's refusal with the cause of the part that made it, which pydantic's frame hides."""
+    if failure.cause is None or failure.cause.name != CHECK or HEADINGS[0] not in failure.message:
+        return failure
+    error = engine_error(OF_RULES, words_of_check(failure.message))
+    if error is None or error.package != ENGINE:
+        return failure
+    cause = origin_of(OF_RULES, (error.frame,)).cause
+    if cause is None or cause.weak:
+        return failure
+    return replace(failure, cause=cause, source=error.source)
+
+
+def words_of_check(message: str) -> str:
     """Return a message without what pydantic puts around it."""
     text = message[:MOST]
     for heading in HEADINGS:

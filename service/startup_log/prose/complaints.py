@@ -18,7 +18,8 @@ _COMPLAINS: Final = re.compile(
     r"\b(?:oom|fail(?:s|ed|ing|ure)?|crash(?:es|ed|ing)?|hang(?:s|ing)?|stuck|freezes|blocked|unresponsive|"
     r"segfaults?|killed|faults?|wrong|broken|fatal|unable to|time[sd]? ?out|can(?:'t|not))\b|"
     r"error\b|\u62a5\u9519|\u5931\u8d25|\u5d29\u6e83|\u9519\u8bef|\u5361\u4f4f|\u5361\u6b7b|"
-    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec",
+    r"\u30a8\u30e9\u30fc|\uc624\ub958|\uc5d0\ub7ec|\u65e0\u6cd5|\u7121\u6cd5|\u4e0d\u80fd|\u3067\u304d\u305a|"
+    r"\u3067\u304d\u306a\u3044|\u8d77\u52d5\u3057\u306a\u3044|\u843d\u3061\u308b|\uc2e4\ud328|\uc548 ?\ub428",
     re.IGNORECASE,
 )
 """What shows that a person's sentence is about a failure, in English, Chinese, Japanese and Korean."""

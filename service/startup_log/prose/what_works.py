@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from service.startup_log.prose.sentences import sentences
@@ -35,6 +35,25 @@ _NOT: Final = re.compile(
     r"sometimes|how|feature|confused|works? but (?:it )?(?:fails|crash\w{0,4}|hangs))\b|n't\b|\?$|:$"
 )
 """What says that it does not, or that it is a wish, a question or a supposition."""
+MOST_WRAPPED: Final = 4
+"""Lines over which a sentence goes on."""
+LEAST_OF_END: Final = 24
+"""Characters at its end by which the line is found on which it was wrapped."""
+_BEGINS: Final = ("-", "*", "#", "|", "```", ">", "~~~", "1.", "2.", "3.", "4.", "5.", "6.", "7.", "8.", "9.")
+_ENDS: Final = (".", "!", "\u3002", "`", ")")
+_FIX: Final = re.compile(
+    r"(?i)[\s>*_#-]{0,12}(?:\d{1,2}[.)] {1,3})?(?:rule \d{1,2} )?(?:the |our |my )?"
+    r"(?:fix|auto-?fix|solution|workaround|resolution|resolved|fixed|remedy|"
+    r"\u89e3\u51b3(?:\u65b9\u6848|\u65b9\u6cd5|\u529e\u6cd5)?|\u4fee\u590d|\u89e3\u6c7a|\u5bfe\u51e6|"
+    r"\u5bfe\u7b56|\u56de\u907f|\ud574\uacb0(?: \ubc29\ubc95|\ucc45)?)"
+    r"(?: applied| implemented| used| that worked| was| is| by| with)?[*_`]{0,3} ?"
+    r"(?:[:\uff1a\u2014\u2192=]|- |by |with )[*_ ]{0,4}\S"
+)
+"""The beginning of a sentence with which a person says what mended it."""
+_OPEN: Final = re.compile(
+    r"(?i)\b(?:none|unknown|todo|tbd|pending|n/a|not (?:yet|found|known|possible)|no fix)\b|\?$"
+)
+"""What says that nothing mended it."""
 _HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")
 
 
@@ -55,6 +74,23 @@ def what_works(lines: Sequence[LogLine]) -> tuple[ReportedToWork, ...]:
 def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:
     for each in sentences(lines):
         text = each.text.strip(" -*")
+        if _FIX.match(text) is not None and _OPEN.search(text) is None:
+            yield ReportedToWork(each.line.number, _whole(text, each.line, lines)[:MOST_OF_SENTENCE])
+            continue
         said = not each.title and _WORKS.search(text) is not None and _GIVEN.search(text) is not None
         if said and _NOT.search(_HAPPENS.sub(" ", text)) is None:
             yield ReportedToWork(each.line.number, text[:MOST_OF_SENTENCE])
+
+
+def _whole(text: str, begin: LogLine, lines: Sequence[LogLine]) -> str:
+    """Return a sentence with the lines below on which it goes on, as in a document of wrapped lines."""
+    first = next((at for at, line in enumerate(lines) if line.number == begin.number), len(lines))
+    near = range(first, min(first + MOST_WRAPPED, len(lines)))
+    at = next((at for at in near if lines[at].text.endswith(text[-LEAST_OF_END:])), len(lines))
+    below = takewhile(_goes_on, lines[at + 1 : at + 1 + MOST_WRAPPED])
+    return text if text.endswith(_ENDS) else " ".join([text, *(line.text.strip() for line in below)])
+
+
+def _goes_on(line: LogLine) -> bool:
+    """Whether a line may go on with the sentence above it: no item, heading, fence or row, and no log."""
+    return bool(line.text) and not line.is_logged and not line.text.lstrip().startswith(_BEGINS)
