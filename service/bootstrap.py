@@ -12,7 +12,7 @@ from service.api.app_options import AppOptions
 from service.api.tracing import configured_tracing
 from service.api.work_lanes import LARGE_LIMIT, WorkLimits
 from service.application.announcements import Announcements
-from service.application.maintenance import run_maintenance
+from service.application.probes.maintenance import run_maintenance
 from service.application.services import Services, with_probes
 from service.calibration.measurement import SECONDS_PER_DAY
 from service.plan_services import build_plan_services

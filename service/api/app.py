@@ -52,7 +52,7 @@ from service.api.tracing import TRACE_HEADERS
 from service.api.unknown_parameters import body_schema, known_parameters_only
 from service.api.work_lanes import WorkLanes, WorkSize
 from service.api.written_answers import WrittenAnswers
-from service.application.invalid_request import invalid_request
+from service.application.problems.invalid_request import invalid_request
 from service.application.services import Services
 
 REQUEST_HEADERS: Final = (

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.advisor.request.plan_request import PlanRequest
 from service.api.work_lanes import WorkSize
-from service.application.plan_cost import expected_seconds
+from service.application.plans.plan_cost import expected_seconds
 from service.engines_compared.engine_choice import EnginesQuestion
 from service.engines_compared.gguf_plan import GgufQuestion
 

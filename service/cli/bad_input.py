@@ -43,7 +43,7 @@ def exits_on_bad_input() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        from service.application.invalid_request import invalid_request  # noqa: PLC0415 - most commands fail not
+        from service.application.problems.invalid_request import invalid_request  # noqa: PLC0415 - most commands fail not
 
         raise _exit(invalid_request(error.errors(include_url=False))) from None
     except OSError as error:

@@ -8,7 +8,7 @@ import typer
 
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation
-from service.application.colocation_requests import answer_colocation, colocation_request
+from service.application.plans.colocation_requests import answer_colocation, colocation_request
 from service.application.schemas.colocation import ColocationAnswer, ColocationBody
 from service.application.schemas.requests.plan_body import MAX_COMMAND
 from service.application.schemas.requests.renamed import gpu_choices

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import typer
 
 from service.advisor.candidates.verdict import Verdict
-from service.application.any_engine import answer_of_engines, any_question
-from service.application.engine_requests import engines_answer, read_any_body
 from service.application.errors import InvalidRequest
-from service.application.gguf_requests import question_of, read_model
+from service.application.plans.any_engine import answer_of_engines, any_question
+from service.application.plans.engine_requests import engines_answer, read_any_body
+from service.application.plans.gguf_requests import question_of, read_model
 from service.application.schemas.requests.engine_body import EngineBody, LlamaBody
 from service.application.schemas.requests.plan_format import Format
 from service.application.text.engines_table import engines_text

@@ -15,8 +15,8 @@ from zlib import error as zlib_error
 
 import typer
 
-from service.application.log_evidence import Sender, store_log
-from service.application.log_requests import log_request
+from service.application.plans.log_requests import log_request
+from service.application.probes.log_evidence import Sender, store_log
 from service.application.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
 from service.application.services import PlanServices, with_probes
 from service.application.text.engine_log import render_engine_log

@@ -112,7 +112,7 @@ def own_words() -> Iterator[None]:
         yield
     except typer.BadParameter as error:
         # Imported here: the words know every schema.
-        from service.application.field_words import field_words  # noqa: PLC0415
+        from service.application.problems.field_words import field_words  # noqa: PLC0415
 
         find = getattr(error.__cause__, "errors", None)
         if find is not None:

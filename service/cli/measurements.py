@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from service.application.errors import InvalidRequest
-from service.application.measurements_ndjson import read_lines, written_lines
+from service.application.probes.measurements_ndjson import read_lines, written_lines
 from service.cli.database import with_database
 from service.cli.exit_codes import ExitCode
 from service.store.measurements import MeasurementStore

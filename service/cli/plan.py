@@ -13,8 +13,8 @@ import typer
 
 from service.advisor.candidates.plan_types import Plan
 from service.application.errors import InvalidRequest
-from service.application.given_members import read_given
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.plans.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.problems.given_members import read_given
 from service.application.schemas.parts import Parts
 from service.application.schemas.requests.engine_parameters import OTHERS, EngineParameters, read_flags
 from service.application.schemas.requests.plan_body import MAX_COMMAND, PlanBody
@@ -194,7 +194,7 @@ def finish(answer: Plan, form: Format | None, options: TextOptions, parts: Parts
     """
     form = form or ("table" if sys.stdout.isatty() else "json")
     if form == "json":
-        from service.application.plan_writing import written_plan  # noqa: PLC0415 - people read tables
+        from service.application.plans.plan_writing import written_plan  # noqa: PLC0415 - people read tables
 
         typer.echo(written_plan(answer, parts))
     elif form == "table":

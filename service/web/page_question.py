@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
-from service.application.invalid_request import invalid_request
+from service.application.problems.invalid_request import invalid_request
 from service.application.schemas.requests.plan_parameters import PlanParameters
 
 PAGE_PARAMETERS: Final = ("view", "metric", "sort", "only", "find", "beside")

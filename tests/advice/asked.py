@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 
 from service.advisor.candidates.plan_types import Plan
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.plans.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.services import Services
 from service.bootstrap import build_services
 from service.hub.model_source import ModelSource

@@ -8,7 +8,7 @@ from service.advisor.candidates.plan_types import Candidate
 from service.advisor.dry_runs.dry_run import dry_run
 from service.advisor.dry_runs.tensors import planned_tensors
 from service.advisor.request.plan_request import EngineChoice, PlanRequest
-from service.application.model_reading import read_model
+from service.application.catalogs.model_reading import read_model
 from service.engines.flags import ServeFlags
 from service.engines.releases import find_release, rules_for
 from service.gpus.catalog import find_gpu

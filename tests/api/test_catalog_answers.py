@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.plan_writing import written_plan
+from service.application.plans.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.plans.plan_writing import written_plan
 from service.application.schemas.parts import Parts
 from service.application.services import Services
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from service.application.errors import InvalidRequest
-from service.application.measurements_ndjson import read_lines
+from service.application.probes.measurements_ndjson import read_lines
 from service.application.schemas.base import Input
 from service.cli.bad_input import option_name
 from service.cli.main import cli

@@ -70,7 +70,7 @@ def document(app: FastAPI) -> Any:  # noqa: ANN401 - schemathesis names no publi
 def workers_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """End every wait at once: thousands of requests ask an empty queue for a job."""
     clock = itertools.count(step=MAX_WAIT_SECONDS + 1)
-    monkeypatch.setattr("service.application.leases.monotonic", lambda: next(clock))
+    monkeypatch.setattr("service.application.probes.leases.monotonic", lambda: next(clock))
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from service.application.gguf_checkpoint import gguf_checkpoint
+from service.application.models.gguf_checkpoint import gguf_checkpoint
 from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.cli.main import cli

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from service.application.given_members import read_given
+from service.application.problems.given_members import read_given
 from service.application.schemas.base import Input
 from service.application.schemas.requests.engine_parameters import EngineParameters
 from service.application.schemas.requests.plan_body import PlanBody

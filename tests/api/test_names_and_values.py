@@ -10,7 +10,7 @@ import yaml
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from service.application.known_names import meant_in_body, moved_in_body
+from service.application.problems.known_names import meant_in_body, moved_in_body
 from service.application.schemas.probes.probe import ProbeBody
 from service.application.schemas.requests.plan_body import PlanBody
 from service.cli.exit_codes import ExitCode

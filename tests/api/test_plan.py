@@ -16,8 +16,8 @@ from packaging.version import Version
 from starlette.testclient import TestClient
 
 from service.api.examples import EXAMPLES
-from service.application.flag_faults import flag_faults
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.plans.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.problems.flag_faults import flag_faults
 from service.application.schemas.answers.plan import PlanAnswer
 from service.application.schemas.flags.serve import ServeInput
 from service.application.services import Services

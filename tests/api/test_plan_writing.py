@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from service.advisor.candidates.plan_types import Plan
 from service.advisor.request.checkpoint_layouts import QuantizedSibling
 from service.advisor.request.plan_request import PlanRequest
-from service.application import plan_writing
 from service.application.errors import InputFault
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
-from service.application.plan_writing import written_plan
+from service.application.plans import plan_writing
+from service.application.plans.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.plans.plan_writing import written_plan
 from service.application.schemas.answers.plan import PlanAnswer
 from service.application.schemas.parts import Parts
 from service.application.services import Services

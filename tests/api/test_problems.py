@@ -12,7 +12,7 @@ from service.api.problems.http_problem_types import (
     TYPE_BY_ERROR,
     problem_type_of,
 )
-from service.application.plan_requests import MAX_COMPARED, MAX_DETAILED_GPUS
+from service.application.plans.plan_requests import MAX_COMPARED, MAX_DETAILED_GPUS
 from service.application.problems.problem_types import INTERNAL_ERROR
 from service.application.schemas.requests.plan_body import MAX_VERSIONS
 from service.application.services import Services

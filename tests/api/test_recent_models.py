@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from service.application.model_reading import read_model
-from service.application.plan_requests import plan_request, read_plan_body
+from service.application.catalogs.model_reading import read_model
+from service.application.plans.plan_requests import plan_request, read_plan_body
 from service.application.recent_models import BELIEVED_SECONDS, MOST_MODELS, ModelKey, RecentModels
 from service.application.services import Services
 from service.engines.releases import RELEASES, rules_for

@@ -15,9 +15,9 @@ from service.api.app_options import AppOptions
 from service.api.errors import CallerLeft, TimeLimitReached
 from service.api.supervision import Supervision
 from service.api.work_lanes import WorkLimits
-from service.application.plan_cost import expected_seconds
-from service.application.plan_requests import plan_request, read_plan_body
-from service.application.plan_writing import written_plan
+from service.application.plans.plan_cost import expected_seconds
+from service.application.plans.plan_requests import plan_request, read_plan_body
+from service.application.plans.plan_writing import written_plan
 from service.application.schemas.parts import Parts
 from service.application.services import Services
 from service.checkpoints import checked_by, checkpoint

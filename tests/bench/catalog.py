@@ -14,8 +14,8 @@ from service.advisor.dry_runs.plan_cache import PlanCache
 from service.advisor.plan import plan
 from service.advisor.request.plan_request import Model, PlanRequest
 from service.api.garbage_collection import postpone_full_collections
-from service.application.model_reading import read_model
-from service.application.plan_writing import written_plan
+from service.application.catalogs.model_reading import read_model
+from service.application.plans.plan_writing import written_plan
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.gpus.catalog import gpu_catalog

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from service.application.log_requests import log_request
+from service.application.plans.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody
 from service.application.services import Services
 from service.bootstrap import build_services

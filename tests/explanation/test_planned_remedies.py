@@ -12,8 +12,8 @@ from service.advisor.candidates.refusal import Fix
 from service.advisor.candidates.verdict import VERDICTS, Verdict
 from service.advisor.fixes.fix_notes import SLOW_OFFLOAD
 from service.advisor.fixes.memory_changes import OFFLOAD
-from service.application.log_requests import log_request
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.plans.log_requests import log_request
+from service.application.plans.plan_requests import answer_plan_request, plan_request, read_plan_body
 from service.application.schemas.explanation import ExplainBody
 from service.application.text.explanation import render_explanation
 from service.application.text.explanation_markdown import render_markdown

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from service.advisor.candidates.verdict import Verdict
-from service.application.log_requests import log_request
+from service.application.models.similar_models import similar_models
+from service.application.plans.log_requests import log_request
 from service.application.schemas.explanation import ExplainBody
-from service.application.similar_models import similar_models
 from service.explanation.explanation_types import Agreement, Explanation
 from service.explanation.log_facts import nearest_release
 from service.startup_log.log import read_log

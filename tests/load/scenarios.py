@@ -10,7 +10,7 @@ from functools import cache
 from itertools import count, cycle
 from typing import Any
 
-from service.application.model_reading import read_model
+from service.application.catalogs.model_reading import read_model
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.hub.bundled.snapshot import BundledSnapshot

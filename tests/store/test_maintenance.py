@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
-from service.application import maintenance as beside
-from service.application.maintenance import run_maintenance
+from service.application.probes import maintenance as beside
+from service.application.probes.maintenance import run_maintenance
 from service.bootstrap import build_services
 from service.probes.job_spec import Inventory, JobSpec
 from service.settings import Settings

@@ -12,7 +12,7 @@ from service.api.dependencies import Accept, Parts, RunnerOf
 from service.api.paging import After, Limit, page_of
 from service.api.routes.route_list import RouteList
 from service.api.work_lanes import WorkSize
-from service.application.measurements_ndjson import LINES, read_lines, written_lines
+from service.application.probes.measurements_ndjson import LINES, read_lines, written_lines
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.answers.calibration import CalibrationAnswer, CalibrationList, ImportAnswer
 from service.calibration.learning import Learned

@@ -8,7 +8,7 @@ from service.api.dependencies import Accept, CallersParts, RunnerOf
 from service.api.responses import TEXT, json_response, negotiated_format, text_response
 from service.api.routes.route_list import RouteList
 from service.api.work_lanes import WorkSize
-from service.application.colocation_requests import answer_colocation, colocation_request
+from service.application.plans.colocation_requests import answer_colocation, colocation_request
 from service.application.schemas.colocation import ColocationAnswer, ColocationBody
 from service.application.text.colocation import render_colocation
 

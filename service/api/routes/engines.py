@@ -1,7 +1,7 @@
 """Routes of engines and their releases."""
 
 from service.api.routes.route_list import RouteList
-from service.application.engine_catalog import engine_list
+from service.application.catalogs.engine_catalog import engine_list
 from service.application.schemas.answers.engine import EngineList
 
 router = RouteList(tags=["engines"])

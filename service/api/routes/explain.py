@@ -16,8 +16,8 @@ from service.api.responses import (
 from service.api.routes.log_body import LogRoute, condensed_log
 from service.api.routes.route_list import RouteList
 from service.api.work_lanes import WorkSize
-from service.application.log_evidence import Sender, store_log
-from service.application.log_requests import log_request
+from service.application.plans.log_requests import log_request
+from service.application.probes.log_evidence import Sender, store_log
 from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
 from service.application.text.engine_log import render_engine_log
 from service.application.text.explanation import render_explanation, understood

@@ -9,7 +9,7 @@ from service.api.auth import Worker
 from service.api.dependencies import Lanes, Parts
 from service.api.routes.probes import ProbeId
 from service.api.routes.route_list import RouteList
-from service.application.leases import finish_job, prolong_lease, take_job
+from service.application.probes.leases import finish_job, prolong_lease, take_job
 from service.application.schemas.probes.lease import (
     HeartbeatAnswer,
     HeartbeatBody,

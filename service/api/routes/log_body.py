@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.types import Message
 
 from service.api.middleware.body_limit import is_log
-from service.application.invalid_request import invalid_request
+from service.application.problems.invalid_request import invalid_request
 from service.application.schemas.explanation import ExplainParameters
 from service.startup_log.text.long_logs import MAX_LOG_BYTES, CondensedLog, LogCondenser, LogDecoder
 

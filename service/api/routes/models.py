@@ -9,8 +9,8 @@ from service.api.dependencies import CallersParts, Parts, RunnerOf
 from service.api.paging import After, Limit, page_of
 from service.api.responses import json_response
 from service.api.routes.route_list import RouteList
-from service.application.model_catalog import bundled_models
-from service.application.model_reading import read_model
+from service.application.catalogs.model_catalog import bundled_models
+from service.application.catalogs.model_reading import read_model
 from service.application.schemas.answers.model import ExplainedModel, ModelList, ModelWeightsAnswer
 
 router = RouteList(tags=["models"])

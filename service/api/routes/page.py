@@ -20,10 +20,10 @@ from service.api.problems.handlers import HANDLED_ERRORS, problem_of
 from service.api.responses import instance
 from service.api.routes.explain import LONG_LOG
 from service.api.work_lanes import WorkSize
-from service.application import probe_jobs
-from service.application.invalid_request import invalid_request
-from service.application.log_requests import log_request
-from service.application.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.plans.log_requests import log_request
+from service.application.plans.plan_requests import answer_plan_request, plan_request, read_plan_body
+from service.application.probes import probe_jobs
+from service.application.problems.invalid_request import invalid_request
 from service.application.schemas.explanation import ExplainBody, ExplainParameters
 from service.application.schemas.probes.probe import ProbeAnswer
 from service.application.services import Services

@@ -33,10 +33,10 @@ from service.api.written_answers import (
     count_verdicts,
     store_answer,
 )
-from service.application.any_engine import answer_of_engines, any_question
-from service.application.engine_requests import engines_answer, read_any_body
-from service.application.plan_requests import answer_plan_request, plan_request
-from service.application.plan_writing import written_plan
+from service.application.plans.any_engine import answer_of_engines, any_question
+from service.application.plans.engine_requests import engines_answer, read_any_body
+from service.application.plans.plan_requests import answer_plan_request, plan_request
+from service.application.plans.plan_writing import written_plan
 from service.application.recent_models import ModelKey
 from service.application.schemas.answers.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
 from service.application.schemas.answers.plan import PlanAnswer

@@ -12,7 +12,7 @@ from service.api.dependencies import Lanes, Parts, RunnerOf
 from service.api.errors import NothingMore
 from service.api.responses import json_response
 from service.api.routes.route_list import RouteList
-from service.application import probe_jobs
+from service.application.probes import probe_jobs
 from service.application.schemas.probes.probe import (
     ProbeAnswer,
     ProbeBody,

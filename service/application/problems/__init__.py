@@ -1,1 +1,1 @@
-"""Problem types (RFC 9457), and the problem that describes an error to a caller."""
+"""What is wrong with a request, in words: the member at fault and the nearest names."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from service.advisor.request.plan_request import Model
-from service.application.model_catalog import BundledModel
+from service.application.catalogs.model_catalog import BundledModel
 from service.application.schemas.answers.architecture import (
     ArchitectureAnswer,
     ExplainedArchitecture,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.advisor.request.plan_request import PlanRequest
-from service.application.probe_jobs import startable_config
-from service.application.requested_model import UNNAMED_MODEL
+from service.application.models.requested_model import UNNAMED_MODEL
+from service.application.probes.probe_jobs import startable_config
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.explanation import ExplainBody
 from service.application.services import Services

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from service.application.errors import InvalidRequest, escaped
-from service.application.field_words import field_words
+from service.application.problems.field_words import field_words
 from service.application.schemas.probes.lease import ExportedMeasurementInput
 from service.calibration.measurement import Measurement
 from service.serialization import MEASUREMENT, written

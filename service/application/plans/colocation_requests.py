@@ -7,9 +7,9 @@ from service.advisor.candidates.plan_types import Candidate
 from service.advisor.colocation import Colocation, SharedStart, colocated
 from service.advisor.joint_shares import with_joint_shares
 from service.advisor.request.plan_request import PlanRequest
-from service.application.command_requests import with_reading
 from service.application.errors import InputFault, InvalidRequest
-from service.application.plan_requests import answer_plan_request, plan_request
+from service.application.plans.command_requests import with_reading
+from service.application.plans.plan_requests import answer_plan_request, plan_request
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.colocation import MAX_ENGINES, ColocationBody
 from service.application.schemas.requests.plan_body import EngineInput, PlanBody

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest
-from service.application.invalid_request import invalid_request
-from service.application.plan_requests import plan_request, read_plan_body
+from service.application.plans.plan_requests import plan_request, read_plan_body
+from service.application.problems.invalid_request import invalid_request
 from service.application.schemas.answers.engine_answer import EngineComparisonAnswer, EnginePlanAnswer
 from service.application.schemas.requests.engine_body import (
     ANY_BODY,

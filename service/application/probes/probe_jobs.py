@@ -8,7 +8,8 @@ from service.advisor.candidates.plan_types import Candidate
 from service.advisor.dry_runs.tensors import planned_tensors
 from service.application.errors import InputFault, InvalidRequest, NotProbeable
 from service.application.job_events import POLL_SECONDS
-from service.application.plan_requests import answer_plan_request, plan_request
+from service.application.plans.plan_requests import answer_plan_request, plan_request
+from service.application.probes.speed_probes import planned_times, speed_points, with_points
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.answers.candidate import CandidateAnswer
 from service.application.schemas.members import Writing
@@ -18,7 +19,6 @@ from service.application.schemas.probes.lease import STATES, ResultInput
 from service.application.schemas.probes.probe import ProbeBody, QueuedFor
 from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import Probes, Services
-from service.application.speed_probes import planned_times, speed_points, with_points
 from service.architecture.mistral_format.files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.calibration.measurement import (

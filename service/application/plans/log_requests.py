@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from service.advisor.request.plan_request import PlanRequest
 from service.application.errors import InputFault, InvalidRequest, UnknownFlag
-from service.application.local_models import local_model
-from service.application.plan_requests import plan_request, read_plan_body, with_siblings
+from service.application.models.local_models import local_model
+from service.application.models.similar_models import SimilarModel, similar_models
+from service.application.plans.plan_requests import plan_request, read_plan_body, with_siblings
 from service.application.schemas.explanation import ExplainBody
 from service.application.schemas.flags.serve import ServeInput
 from service.application.services import PlanServices
-from service.application.similar_models import SimilarModel, similar_models
 from service.architecture.config import InvalidConfig
 from service.architecture.reading import UnknownArchitecture
 from service.engines.releases import RELEASES, UnknownRelease, rules_for, unavailable_flags

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic, time
 
 from service.application.job_events import POLL_SECONDS
-from service.application.probe_jobs import ending_of
+from service.application.probes.probe_jobs import ending_of
 from service.application.schemas.probes.lease import HeartbeatBody, LeaseBody, ResultAnswer, ResultBody
 from service.application.services import Probes
 from service.probes.job_spec import ProbeKind

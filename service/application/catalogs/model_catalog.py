@@ -10,7 +10,7 @@ from packaging.version import Version
 from service.advisor.request.checkpoint_layouts import QuantizedSibling, least_lossy_first, sibling_named
 from service.advisor.request.plan_request import Model
 from service.advisor.request.siblings import base_name, siblings_of
-from service.application.model_reading import read_model
+from service.application.catalogs.model_reading import read_model
 from service.architecture.config import InvalidConfig
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from service.application.errors import InputFault, InvalidRequest, LocalModel, RefusedCommand
-from service.application.local_models import local_model
+from service.application.models.local_models import local_model
 from service.application.schemas.flags.serve import ServeInput
 from service.application.schemas.requests.gpu_choice import CountedGpu
 from service.application.schemas.requests.plan_body import PlanBody

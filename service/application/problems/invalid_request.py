@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 from pydantic_core import ErrorDetails
 
 from service.application.errors import MOST_ERRORS, InvalidRequest, UnknownFlag, escaped
-from service.application.field_words import field_words
-from service.application.known_names import is_flag, meant_in_body, moved_in_body, parameter_meant
+from service.application.problems.field_words import field_words
+from service.application.problems.known_names import is_flag, meant_in_body, moved_in_body, parameter_meant
 from service.application.schemas.base import UNKNOWN_NAMES, Input
 from service.application.schemas.flags.flag_objects import EplbInput, SpeculativeInput
 from service.application.schemas.flags.serve import ServeInput

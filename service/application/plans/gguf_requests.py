@@ -1,8 +1,8 @@
 """Reads requests for models in GGUF's format, which llama.cpp loads: on the Hub, or of this host."""
 
-from service.application.chosen_gpus import chosen_gpus
-from service.application.engine_requests import asked_engines
 from service.application.errors import InvalidRequest
+from service.application.plans.chosen_gpus import chosen_gpus
+from service.application.plans.engine_requests import asked_engines
 from service.application.schemas.requests.engine_body import EngineBody, LlamaBody
 from service.application.services import PlanServices
 from service.engines_compared.engine_choice import LlamaAsked

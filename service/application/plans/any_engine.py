@@ -1,7 +1,7 @@
 """Asks engines about a model by its config, or llama.cpp about one in GGUF's format, as a request has it."""
 
-from service.application.engine_requests import engines_question
-from service.application.gguf_requests import gguf_name, gguf_question
+from service.application.plans.engine_requests import engines_question
+from service.application.plans.gguf_requests import gguf_name, gguf_question
 from service.application.schemas.requests.engine_body import EngineBody
 from service.application.services import PlanServices
 from service.engines_compared.comparison import EnginesCompared, compare_engines

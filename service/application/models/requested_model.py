@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.advisor.request.plan_request import Model
+from service.application.catalogs.model_reading import read_model
 from service.application.errors import InputFault, InvalidRequest
-from service.application.gguf_checkpoint import gguf_checkpoint
-from service.application.model_reading import read_model
+from service.application.models.gguf_checkpoint import gguf_checkpoint
 from service.application.recent_models import ModelKey
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.requests.plan_body import PlanBody

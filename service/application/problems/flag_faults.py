@@ -7,7 +7,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from service.application.choice_catalog import CACHE_DTYPE, METHOD, choices_of
+from service.application.catalogs.choice_catalog import CACHE_DTYPE, METHOD, choices_of
 from service.application.errors import (
     InputFault,
     UnknownCacheDtype,

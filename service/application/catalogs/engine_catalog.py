@@ -4,7 +4,7 @@ from functools import cache
 
 from packaging.version import Version
 
-from service.application.choice_catalog import choices_by_flag
+from service.application.catalogs.choice_catalog import choices_by_flag
 from service.application.schemas.answers.engine import (
     EngineDescription,
     EngineList,

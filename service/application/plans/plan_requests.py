@@ -18,13 +18,13 @@ from service.advisor.request.plan_request import (
     Workload,
 )
 from service.advisor.request.siblings import siblings_of
-from service.application.chosen_gpus import ChosenGpus, chosen_gpus, known_gpu
-from service.application.command_requests import at_its_place, with_gpu_of_command, without_command
+from service.application.catalogs.model_catalog import quantized_model
 from service.application.errors import InputFault, InvalidRequest, faults_together
-from service.application.flag_faults import flag_faults
-from service.application.model_catalog import quantized_model
-from service.application.requested_draft import with_draft
-from service.application.requested_model import requested_model
+from service.application.models.requested_draft import with_draft
+from service.application.models.requested_model import requested_model
+from service.application.plans.chosen_gpus import ChosenGpus, chosen_gpus, known_gpu
+from service.application.plans.command_requests import at_its_place, with_gpu_of_command, without_command
+from service.application.problems.flag_faults import flag_faults
 from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
@@ -59,7 +59,7 @@ def read_plan_body(document: object) -> PlanBody:
         return PlanBody.model_validate(document)
     except ValidationError as error:
         # Most requests are without a fault, and a command reads one.
-        from service.application.invalid_request import invalid_request  # noqa: PLC0415
+        from service.application.problems.invalid_request import invalid_request  # noqa: PLC0415
 
         raise invalid_request(error.errors(include_url=False), PlanBody) from None
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from service.advisor.request.plan_request import Model
+from service.application.catalogs.model_reading import with_quantization
 from service.application.errors import InputFault
-from service.application.model_reading import with_quantization
 from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.architecture.config import InvalidConfig, read_document
