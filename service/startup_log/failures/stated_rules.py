@@ -24,6 +24,8 @@ CHECK: Final = "settings_refused"
 OF_RULES: Final = "ValueError"
 """The class of the exceptions that pydantic wraps."""
 ADVICE: Final = "As the message says: "
+ONLY: Final = "Only "
+"""Beginning of a sentence that states the rule where it is the first, and advises behind another one."""
 HEADINGS: Final = ("Value error, ", "Assertion failed, ", "Error: ")
 """pydantic, and vLLM's checks of flags: what stands before the words of the rule."""
 END: Final = " [type="
@@ -115,8 +117,8 @@ def words_of_check(message: str) -> str:
 
 def _advice(sentences: Sequence[str]) -> Iterator[str]:
     """Yield the sentences, or their last parts, that say what to do."""
-    for each in sentences:
-        if each.startswith(_ADVISES):
+    for at, each in enumerate(sentences):
+        if each.startswith(_ADVISES) and (at or not each.startswith(ONLY)):
             yield each
         elif (at := _advice_at(each)) >= 0:
             yield each[at + 1 :].strip()

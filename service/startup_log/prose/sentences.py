@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from typing import Final
@@ -213,7 +213,7 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
     for line in lines:
         if _FENCE.match(line.text):
             fenced = not fenced
-        said = not fenced and _is_said(line)
+        said = not fenced and (_is_said(line) or (first and begin is None and _heads_section(line)))
         if said and begin is not None and text[-1:] not in ".!?:\u3002" and continues(line.text):
             text = f"{text} {line.text}"[: 4 * LONGEST]
             continue
@@ -227,6 +227,14 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
             first = False
     if begin is not None:
         yield begin, text, first
+
+
+def _heads_section(line: LogLine) -> bool:
+    """Whether the first line of a text heads a section of a document, and says what it is about."""
+    text = line.text.lstrip("#").strip()
+    if not line.text.startswith("##") or _REPORTED.match(line.text) or len(text.split()) < LEAST_WORDS:
+        return False
+    return _is_said(replace(line, text=text))
 
 
 def _is_said(line: LogLine) -> bool:

@@ -19,9 +19,19 @@ _WORKS: Final = re.compile(
     r"no longer (?:happens|occurs|crashes|fails)|"
     r"(?:is|was|get|gets|got) (?:resolved|solved|fixed) (?:by|with|when|after)|"
     r"(?:does|did)(?:n't| not) (?:happen|occur|appear)|"
-    r"(?:solve|solves|resolve|resolves|fix|fixes) (?:it|this|the (?:issue|problem|error)))\b"
+    r"(?:solve|solves|resolve|resolves|fix|fixes) (?:it|this|the (?:issue|problem|error))|"
+    r"(?:solved|resolved|fixed) (?:it|this|that)(?= ?[.,;:]|$)|"
+    r"unless (?:you|we|i) (?:set|turn|pass|add|use|disable|enable|install)\w{0,3})\b"
 )
 """What says that something works."""
+_WORKS_IN_CJK: Final = re.compile(
+    r"(?:\u6362\u6210|\u6539\u6210|\u6539\u4e3a|\u964d\u7ea7|\u56de\u9000|\u5347\u7ea7|\u964d\u5230|\u8bbe\u7f6e|"
+    r"\u4f7f\u7528|\u52a0\u4e0a).{1,60}(?:\u4e0d\u4f1a\u62a5\u9519|\u4e0d\u518d\u62a5\u9519|\u6b63\u5e38|\u89e3\u51b3|"
+    r"\u6210\u529f|\u53ef\u4ee5\u4e86|\u5c31\u597d)|"
+    r"(?:\u3067|\u305f\u3089)(?:\u89e3\u6c7a|\u52d5\u3044\u305f|\u52d5\u4f5c\u3057\u305f|\u8d77\u52d5\u3057\u305f)|"
+    r".{2,60}(?:\ud558\ub2c8|\ud558\uba74|\ud574\uc11c) (?:\ud574\uacb0|\uc815\uc0c1)"
+)
+"""The same in Chinese, Japanese and Korean, with what it works with."""
 _GIVEN: Final = re.compile(
     r"(?i)\b(?:when|if|with|without|after|by|using|setting|downgrad\w{1,4}|revert\w{0,4}|remov\w{1,4}|disabl\w{1,4}|"
     r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but|on v?\d|"
@@ -72,10 +82,18 @@ def what_works(lines: Sequence[LogLine]) -> tuple[ReportedToWork, ...]:
 
 
 def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:
+    lines_shown: set[int] = set()
     for each in sentences(lines):
         text = each.text.strip(" -*")
-        if _FIX.match(text) is not None and _OPEN.search(text) is None:
+        if not each.title and _FIX.match(text) is not None and _OPEN.search(text) is None:
             yield ReportedToWork(each.line.number, _whole(text, each.line, lines)[:MOST_OF_SENTENCE])
+            continue
+        if not (each.title or text.isascii()):
+            # A clause is a sentence of its own there, and the line says with what.
+            whole = each.line.text.strip(" -*")
+            if each.line.number not in lines_shown and _WORKS_IN_CJK.search(whole[:MOST_OF_SENTENCE]):
+                lines_shown.add(each.line.number)
+                yield ReportedToWork(each.line.number, whole[:MOST_OF_SENTENCE])
             continue
         said = not each.title and _WORKS.search(text) is not None and _GIVEN.search(text) is not None
         if said and _NOT.search(_HAPPENS.sub(" ", text)) is None:
