@@ -1,0 +1,87 @@
+"""Sections of documents and notes of 2026, each of which tells of one failure, as people paste them."""
+
+import pytest
+
+from service.explanation.diagnosis import diagnose
+from service.explanation.explanation_types import Diagnosis
+from service.startup_log.log import read_log
+
+
+def ending(text: str) -> Diagnosis:
+    found = diagnose(read_log(text), None)
+    assert found is not None
+    return found
+
+
+TOO_LONG = """\
+### Issue A: the length is too small
+
+**Symptom:** vLLM started but rejected requests with a context-length error.
+"""
+BEYOND = """\
+### Issue C: max_tokens overflow
+
+vLLM enforces `prompt_tokens + max_tokens <= max_model_len`: if the client asks for more output
+tokens than are available, the request is rejected outright.
+"""
+OTHER_FORMAT = """\
+### Issue E: the parser
+
+**Symptom:** Even with `--enable-auto-tool-choice --tool-call-parser hermes` and all the correct flags,
+tool calling didn't work. It wrapped the calls in `<tools>` tags instead.
+"""
+OVERRIDDEN = """\
+`--hf-overrides '{"architectures": ["Qwen3_5ForCausalLM"]}'` swaps the model class. The base failed to load:
+
+ValueError: There is no module or parameter named 'language_model' in Qwen3_5Model
+"""
+OCCUPIED = (
+    "`sycl::exception: No device of requested type available`: GPU0 is occupied by another `vllm serve`"
+)
+SOCKETS = "max_inputs=4 triggered vLLM's ZMQ assertion (`Assertion failed: !_current_out`) in the router"
+LEFTOVER = """\
+Each retry spawned a new server into the GPU still owned by the first one, and EngineCore crashed with
+"Free memory on device cuda:0 (0.66/14.56 GiB)" on every retry.
+"""
+PULL = """\
+## 6. Image pull unstable
+
+**Symptom**: `docker pull` hangs on `Retrying in N second` for hours; layers are never `Pull complete`.
+"""
+JIT = """\
+### JIT compilation is indistinguishable from a hang
+
+WARNING FlashInfer GDN prefill is JIT-compiled; first run may take a while.
+
+The first of these is what a 55-minute round with no output actually was.
+"""
+TURING = """\
+### Triton on Tesla T4
+- vLLM crashes with `RuntimeError: PassManager::run failed` during the compilation of a kernel
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "advice"),
+    [
+        (TOO_LONG, "request_refused", "--max-model-len"),
+        (BEYOND, "request_refused", "max_tokens"),
+        (OTHER_FORMAT, "tool_call_not_parsed", "--tool-parser-plugin"),
+        (OVERRIDDEN, "weights_do_not_fit_the_class", "Leave the override out"),
+        (OCCUPIED, "xpu_not_visible", "/dev/dri"),
+        (SOCKETS, "socket_of_two_threads", "one event loop"),
+        (LEFTOVER, "memory_taken_by_others", "EngineCore process has not ended"),
+        (PULL, "image_not_pulled", "docker save"),
+        (JIT, "start_is_slow", "VLLM_CACHE_ROOT"),
+        (TURING, "triton_compile", "--dtype half"),
+    ],
+)
+def test_section(text: str, cause: str, advice: str) -> None:
+    found = ending(text)
+    assert found.cause == cause
+    assert advice in found.remedy
+
+
+def test_speed_that_is_stuck_is_no_hang() -> None:
+    found = ending("Throughput stuck at 3.2 tokens/second. The image was not compiled with sm_89 targets.")
+    assert not found.hangs
