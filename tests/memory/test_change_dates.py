@@ -26,6 +26,7 @@ from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from service.memory.parallelism import Parallelism
 from service.memory.weights.counts.parameters import parameter_bytes
+from service.memory.weights.schemes.online_quantization import quantized_online
 from tests.accuracy.oracle import GPU_OF_CAPABILITY
 from tests.accuracy.weights import WITHIN, without_tensors
 from tests.memory.recorded import bundled
@@ -36,6 +37,7 @@ BETWEEN: Final = json.loads(
 
 GEMMA_3 = bundled("google/gemma-3-27b-it")
 GPT_OSS = bundled("openai/gpt-oss-20b")
+NEMOTRON_3_NANO = bundled("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16")
 BLACKWELL = (10, 0)
 
 
@@ -64,6 +66,25 @@ def test_trtllm_rounds_mxfp4_experts_to_128_since_0_27(size: int, narrower: int)
     expert = narrower * (3 * 3072 * 17 // 32 + 2 * 2)
 
     assert changes(GPT_OSS, ranks, "0.26.0", "0.27.0", "0.27.1", "0.28.0") == [-24 * 32 * expert, 0, 0]
+
+
+@pytest.mark.parametrize("method", ["fp8", "fp8_per_block", "mxfp8", "int8_per_channel_weight_only"])
+def test_experts_without_a_gate_have_no_room_for_one_since_0_28(method: str) -> None:
+    """23 layers of 128 experts, each 1,856 x 2,688 elements of a byte too many (vLLM issue 44489: 13.7 GiB).
+
+    Scales are not counted: at most one of 32 bits for each row.
+    """
+    stored = quantized_online(NEMOTRON_3_NANO, method)
+    matrix = 23 * 128 * 1856 * 2688
+
+    first, later = changes(stored, Parallelism(), "0.27.1", "0.28.0", "0.29.0")
+
+    assert later == 0
+    assert matrix <= -first <= matrix * 33 // 32 + 23 * 128 * 1856 * 4
+
+
+def test_experts_without_a_gate_have_room_for_none_where_they_are_not_quantized() -> None:
+    assert changes(NEMOTRON_3_NANO, Parallelism(), "0.27.1", "0.28.0") == [0]
 
 
 def asked(row: Mapping[str, Any]) -> ModelArchitecture:

@@ -96,6 +96,8 @@ class QuantizedLayout:
     """GPTQ experts on Marlin kernels have biases even if the model has none."""
     gptq_zero_points_as_scales: bool
     """Zero points of such experts have the type of their scales, not words of 32 bits."""
+    doubled_experts: frozenset[str]
+    """Methods of which experts without a gate have room for one all the same."""
     declared_nvfp4_experts: bool
     """Experts that a DeepSeek V4 checkpoint stores in NVFP4 are built in it; else in MXFP4."""
     mxfp4_rounding: tuple[Rounding, ...]

@@ -95,9 +95,11 @@ class ModuleBytes(ModuleSchemes):
         if base is not None and not runs_on_marlin(experts, base, self.layout):
             return self._weight_only(experts, base)
         scheme = self._expert_scheme(experts)
-        if scheme is not None and self.quantization is not None and self.quantization.by_modelopt:
+        if scheme is not None and self.quantization is not None:
             # Source: vLLM 0.19.0 to 0.33.0, modelopt.py: no create_weights of experts registers biases.
-            experts = replace(experts, bias=False)
+            bias = experts.bias and not self.quantization.by_modelopt
+            gated = experts.gated or self.quantization.method in self.layout.doubled_experts
+            experts = replace(experts, bias=bias, gated=gated)
         if scheme is None and experts.plain_softmax:
             # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs.
             return plain_experts(experts, self.element_bytes)
