@@ -7,12 +7,13 @@ every class that is read with its own config or the library's default (seeds 202
 float16), models of text and media whose text part ties its output and whose whole config does not, and the
 reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
-(seeds 20261401, 20261402 and 20261404 to 20261406), encoders by the defaults of their config classes
-(`towers`), of configs whose code was replaced by a class without rules (`custom`), of DeepSeek-OCR,
-Qwen3-Omni and Qwen3-ASR (`omni`), a class that transformers runs since vLLM dropped its own (`dropped`), and
-every other class of 0.33.0's registry, and of 0.20.2's, with a config.json or params.json written for it, of
-published widths and few layers, those with encoders in five quantized layouts too (`class`). Most models with
-more than eight layers were cut to eight, but for the last six kinds.
+(seeds 20261401, 20261402 and 20261404 to 20261408; C behind the seed: custom code, for which a class without
+rules stood), two pipeline stages of classes that no seed drew so (`stage`), encoders by the defaults of their
+config classes (`towers`), of configs whose code was replaced by a class without rules (`custom`), of
+DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR (`omni`), a class that transformers runs since vLLM dropped its own
+(`dropped`), and every other class of 0.33.0's registry, and of 0.20.2's, with a config.json or params.json
+written for it, of published widths and few layers, those with encoders in five quantized layouts (`class`).
+Most models with more than eight layers were cut to eight, but for the last seven kinds.
 Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
 headers that name the quantized layers.
 """
@@ -105,7 +106,7 @@ def _asked(row: Mapping[str, Any]) -> tuple[ModelArchitecture, Parallelism, Vers
         tensor_parallel_size=row["tp"],
         pipeline_parallel_size=row["pp"],
         enable_expert_parallel=row["ep"],
-        max_model_len=1024,
+        max_model_len=256,
         dtype=row.get("dtype", "auto"),
     )
     gpu = find_gpu(GPU_OF_CAPABILITY["{}.{}".format(*row["capability"])])

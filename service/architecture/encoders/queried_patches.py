@@ -1,4 +1,4 @@
-"""Encoders of images that learned queries attend to: vision models and Q-Formers of BLIP-2 and Granite 4."""
+"""Encoders of images that learned queries attend to: of BLIP-2, Granite 4 Vision and the first Qwen-VL."""
 
 import re
 from collections.abc import Mapping
@@ -34,6 +34,12 @@ WINDOWED: Final[Mapping[str, Any]] = {
     "cross_attention_frequency": 1,
 }
 """vLLM 0.33.0, granite4_vision.py WindowQFormerDownsampler: what its Q-Former is made with."""
+NEEDS_VL: Final = (
+    "makes this a model of text and images, which the engine does not start by the class that architectures "
+    "names: hf_overrides must name QwenVLForConditionalGeneration in its place"
+)
+QWEN_PLACES: Final = 256
+"""vLLM 0.20.2, qwen_vl.py VisionTransformer: learned positions, and queries unless the config says more."""
 QUARTERS: Final = 4
 """The same, spatial_projectors: one for each place in a square of two by two patches."""
 SIDES: Final = re.compile(r"(\d{1,3})/(\d{1,3})")
@@ -125,3 +131,42 @@ def _part(config: Config, name: str, defaults: Mapping[str, Any]) -> Config:
 
 def _linear(inputs: int, outputs: int) -> int:
     return (inputs + 1) * outputs
+
+
+def qwen_vl(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of the first Qwen-VL; its networks alone are quantized and split.
+
+    Source: vLLM 0.20.2, qwen_vl.py VisionTransformer, VisualAttention and QwenVLMLP; resampler.py Resampler2.
+    """
+    vision = _part(config, "visual", {"output_dim": 512})
+    width, outputs = vision.integer("width"), vision.integer("output_dim")
+    inner = max(1, int(width * vision.number("mlp_ratio", 4.0)))
+    places = vision.integer("n_queries", default=QWEN_PLACES)
+    patch = IMAGE_CHANNELS * vision.integer("patch_size") ** 2
+    # Queries and their positions attend by four projections to features of their width, and have norms.
+    joined = 0 if width == outputs else width * outputs
+    pool = 2 * places * outputs + joined + 4 * _linear(outputs, outputs) + 2 * NORM * outputs
+    return (
+        Tower(
+            name="transformer.visual.transformer",
+            depth=vision.layers("layers"),
+            layers="resblocks",
+            block=feed_forward_projections(("mlp.c_fc", "mlp.c_proj"), width, inner, gated=False, bias=True),
+            block_elements=4 * _linear(width, width) + 2 * NORM * width,
+            frame=(),
+            frame_elements=(patch + QWEN_PLACES + NORM) * width + pool + (NORM + outputs) * outputs,
+        ),
+    )
+
+
+def no_qwen_vl(config: Config) -> tuple[Tower, ...]:
+    """Return no tower for the class of the first Qwen's text.
+
+    Source: vLLM 0.10.2 to 0.23.0, qwen.py QWenLMHeadModel.__init__: a RuntimeError; asked of 0.20.2.
+
+    Raises:
+        InvalidConfig: the config is that of Qwen-VL, which this class does not start with.
+    """
+    if "visual" in config:
+        raise InvalidConfig(config.at("visual"), NEEDS_VL)
+    return ()

@@ -189,9 +189,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "IQuestCoderForCausalLM": _LLAMA,
     "InternLMForCausalLM": _LLAMA,
     "InternLM3ForCausalLM": _LLAMA,
-    "MolmoForCausalLM": Family(_molmo, multimodal=True, towers=pooled_crops.molmo),
+    "MolmoForCausalLM": Family(_molmo, multimodal=True, towers=pooled_crops.molmo, frame=ALL_EVERYWHERE),
     "Molmo2ForConditionalGeneration": Family(
-        _molmo2, multimodal=True, bidirectional_media=lambda _: True, towers=pooled_crops.molmo2
+        _molmo2,
+        multimodal=True,
+        bidirectional_media=lambda _: True,
+        towers=pooled_crops.molmo2,
+        frame=ALL_EVERYWHERE,
     ),
     "NanbeigeForCausalLM": replace(_LLAMA, weights_checked=False),
     "Phi3ForCausalLM": _LLAMA,
@@ -210,6 +214,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         Decoder(qkv_bias=("attention_bias",), norm=QueryKeyNorm.FULL, windows=no_layer),
         multimodal=True,
         weights_checked=False,
+        frame=ALL_EVERYWHERE,
     ),
     "CohereForCausalLM": Family(_COHERE, tied=True, frame=ALL_EVERYWHERE),
     "Cohere2ForCausalLM": Family(
@@ -228,7 +233,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "HunYuanDenseV1ForCausalLM": Family(_HUNYUAN),
     "HyperCLOVAXForCausalLM": Family(_hyper_clova),
-    "InternLM2ForCausalLM": Family(_NO_BIAS),
+    "InternLM2ForCausalLM": Family(_NO_BIAS, frame=ALL_EVERYWHERE),
     "NemotronForCausalLM": Family(
         Decoder(
             qkv_bias=BIAS,

@@ -57,6 +57,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "LlamaBidirectionalModel": _both_ways(_LLAMA, _vector),
     "LlamaBidirectionalForSequenceClassification": _both_ways(_LLAMA, _scores),
     "VoyageQwen3BidirectionalEmbedModel": _both_ways(_QWEN3, _voyage),
-    "JinaForRanking": replace(_QWEN3, pooling=_jina_ranking),
-    "Lfm2BidirectionalModel": _both_ways(short_convolutions.FAMILIES["Lfm2ForCausalLM"], _vector),
+    "JinaForRanking": replace(_QWEN3, pooling=_jina_ranking, supports_pipeline=False),
+    "Lfm2BidirectionalModel": replace(
+        _both_ways(short_convolutions.FAMILIES["Lfm2ForCausalLM"], _vector), supports_pipeline=False
+    ),
 }

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config
+from service.architecture.encoders.queried_patches import no_qwen_vl
 from service.architecture.layers.attention import Attention, AttentionWeights, QueryKeyNorm
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
@@ -185,8 +186,8 @@ _MPT: Final = Family(
 )
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "BaiChuanForCausalLM": Family(Decoder(windows=no_layer, own_keys=True)),
-    "BaichuanForCausalLM": Family(_baichuan),
+    "BaiChuanForCausalLM": Family(Decoder(windows=no_layer, own_keys=True), frame=ALL_EVERYWHERE),
+    "BaichuanForCausalLM": Family(_baichuan, frame=ALL_EVERYWHERE),
     "BloomForCausalLM": Family(
         replace(BIASED, alibi=True), tied_by_default=True, ends=_bloom_ends, frame=ALL_EVERYWHERE
     ),
@@ -221,5 +222,5 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "OPTForCausalLM": Family(_opt, tied_by_default=True, ends=_opt_ends, frame=ALL_EVERYWHERE),
     "PersimmonForCausalLM": Family(_PERSIMMON, tied=False, ends=_layer_norm, frame=ALL_EVERYWHERE),
     "PhiForCausalLM": Family(_PHI, ends=_biased_output, frame=ALL_EVERYWHERE),
-    "QWenLMHeadModel": Family(_qwen),
+    "QWenLMHeadModel": Family(_qwen, frame=ALL_EVERYWHERE, towers=no_qwen_vl),
 }

@@ -332,7 +332,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Qwen3OmniMoeForConditionalGeneration": Wrapper(
         "Qwen3MoeForCausalLM", _THINKER, towers=merged_patches.qwen3_omni
     ),
-    "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel"),
+    "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel", towers=queried_patches.qwen_vl),
     "RForConditionalGeneration": Wrapper(towers=whole_projectors.r_vl),
     "SkyworkR1VChatModel": Wrapper(towers=whole_projectors.skywork_r1v),
     "SmolVLMForConditionalGeneration": Wrapper(

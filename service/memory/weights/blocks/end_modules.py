@@ -72,9 +72,12 @@ def _is_tied(architecture: ModelArchitecture, layout: StageLayout) -> bool:
 def _output(
     architecture: ModelArchitecture, shards: Shards, layout: StageLayout, *, last: bool, everywhere: bool
 ) -> Modules:
-    """Yield the output layer, or what a pooling model has in place of it."""
+    """Yield the output layer, or what a pooling model has in place of it, which every stage builds.
+
+    Source: vLLM 0.20.2 and 0.33.0, qwen2_rm.py and adapters.py: no test of the stage; asked of both.
+    """
     if architecture.pooling is not None:
-        yield from _head(architecture.pooling, shards, layout) if last else ()
+        yield from _head(architecture.pooling, shards, layout)
         return
     if not (last or everywhere):
         return
