@@ -1,0 +1,69 @@
+"""What the words around an error say of its part: a version, a backend, a template, other processes."""
+
+import pytest
+
+from service.explanation.diagnosis import diagnose
+from service.startup_log.log import read_log
+
+TRTLLM = """\
+RuntimeError: Error in function 'trtllm_paged_attention_launcher' at trtllm.cu:1:
+Missing TRTLLM-GEN kernel (decode): qkvLayout=2, maskType=1, headDimQk=128, numTokensPerPage=128
+"""
+KILLED = (
+    "a killed vLLM job leaves its engine holding the memory, and the next one dies in engine init "
+    '("Free memory on device ... is less than desired").\n'
+)
+RESHAPE = """\
+The shape of `get_kv_cache_shape` is wrong in the `FLASH_ATTN_DIFFKV` backend.
+RuntimeError: shape '[512, 16, 12, 192]' is invalid for input of size 12582912
+"""
+ASLEEP = (
+    "The stack does not expose the allocator backend of vLLM sleep mode. When sleep mode was forced, "
+    "vLLM crashed during initialization.\n"
+)
+TEXTS = [
+    # The text, the cause, and words of the advice; the forms of notes of 2026.
+    (
+        "TypeError: allreduce_fusion() got an unexpected keyword argument 'weight_bias'\n",
+        "call_not_known",
+        "flashinfer-python",
+    ),
+    (
+        TRTLLM,
+        "flashinfer_kernel_failed",
+        "flashinfer-cubin",
+    ),
+    (
+        "vLLM rejects (HTTP 400) when prompt_tokens + max_tokens > max_model_len, and the call fails.\n",
+        "request_refused",
+        "ask for fewer tokens",
+    ),
+    (
+        "vLLM rejects requests where a system message appears after user messages: a template error.\n",
+        "template_refused_messages",
+        "Send the roles in the order",
+    ),
+    (
+        KILLED,
+        "memory_taken_by_others",
+        "Free the GPU",
+    ),
+    (
+        RESHAPE,
+        "tensors_do_not_fit",
+        "another --attention-backend",
+    ),
+    (
+        ASLEEP,
+        "sleep_mode_failed",
+        "Leave out --enable-sleep-mode",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "cause", "helps"), TEXTS, ids=[row[0][:36] for row in TEXTS])
+def test_words_around_an_error_tell_its_part(text: str, cause: str, helps: str) -> None:
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert (found.cause, helps in found.remedy) == (cause, True), found.remedy
