@@ -67,3 +67,24 @@ def test_words_around_an_error_tell_its_part(text: str, cause: str, helps: str) 
 
     assert found is not None
     assert (found.cause, helps in found.remedy) == (cause, True), found.remedy
+
+
+@pytest.mark.parametrize(
+    ("says", "cause"),
+    [
+        ("chat_template is not supported for Mistral tokenizers.", "messages_refused"),
+        ("Outlines structured outputs backend does not support grammar specifications", "grammar_refused"),
+        ("reasoning_effort=max is not supported by Mistral models.", "request_parameter_refused"),
+    ],
+)
+def test_class_with_which_a_request_is_refused_is_no_failed_start(says: str, cause: str) -> None:
+    # vLLM 0.33.0, exceptions.py VLLMValidationError; tokenizers/mistral.py, v1/structured_output.
+    text = (
+        f"(APIServer pid=1) ERROR 07-21 13:02:11 [serving.py:9] vllm.exceptions.VLLMValidationError: {says}\n"
+        '(APIServer pid=1) INFO:     10.0.0.3:51522 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request\n'
+    )
+
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert (found.refused, found.cause) == (True, cause)

@@ -47,6 +47,7 @@ from service.startup_log.failures.logged_failure import (
 )
 from service.startup_log.failures.mended_errors import mended
 from service.startup_log.failures.printed_lines import printed_lines
+from service.startup_log.failures.refused_requests import as_refused_request
 from service.startup_log.failures.said_failures import of_hang, of_people
 from service.startup_log.failures.stated_rules import with_part_of_check
 from service.startup_log.failures.titles import ENDED, FAULT, with_reason, with_title
@@ -114,6 +115,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if (older := _of_driver(found, lines)) is not None:
         return older
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
+    found = as_refused_request(found)
     found = with_part_of_check(with_inspected(with_first_error(found, lines), lines))
     return with_form(with_reason(found, lines) if vague else found, lines)
 
