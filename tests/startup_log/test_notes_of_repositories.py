@@ -85,3 +85,49 @@ def test_section(text: str, cause: str, advice: str) -> None:
 def test_speed_that_is_stuck_is_no_hang() -> None:
     found = ending("Throughput stuck at 3.2 tokens/second. The image was not compiled with sm_89 targets.")
     assert not found.hangs
+
+
+CPU = """\
+(EngineCore_DP0 pid=9)   File "/venv/site-packages/vllm/v1/worker/cpu_worker.py", line 116, in _bind
+(EngineCore_DP0 pid=9)     CpuPlatform.get_allowed_cpu_core_node_list()
+(EngineCore_DP0 pid=9)   File "/venv/site-packages/vllm/platforms/cpu.py", line 284, in get_allowed
+(EngineCore_DP0 pid=9)     logical_cpu_list: list[LogicalCPUInfo] = json.loads(
+(EngineCore_DP0 pid=9)   File "/usr/lib/python3.12/json/decoder.py", line 355, in raw_decode
+(EngineCore_DP0 pid=9)     raise JSONDecodeError("Expecting value", s, err.value) from None
+(EngineCore_DP0 pid=9) json.decoder.JSONDecodeError: Expecting value: line 6 column 18 (char 79)
+"""
+NPU = """\
+RuntimeError: Worker failed with error 'npuSynchronizeDevice: NPU function error, error code is 507013
+EL0004: [PID: 5536] 2025-11-10-01:25:11.770.501 Failed to allocate memory.
+        Possible Cause: Available memory is insufficient.
+"""
+CUDNN = """\
+flashinfer/gemm/gemm_base.py:3534 in _cudnn_gemm_fp8
+RuntimeError: ... err 715 != CUDA_SUCCESS :: CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER
+RuntimeError: Engine core initialization failed.
+"""
+NEURON = "Running `/opt/venv/bin/vllm serve` fails with `FileNotFoundError: 'libneuronpjrt-path'`"
+NEFF = "The model compiled but failed to load at warmup: `NRT_UNSUPPORTED_NEFF_VERSION`"
+TRANSFORMERS = """\
+[Bug]: vllm/vllm-openai:latest fails to start Gemma4 with Transformers 5.15.0
+
+This is already fixed on main, which is not in `0.27.0`
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "advice"),
+    [
+        (CPU, "json_not_read", "VLLM_CPU_OMP_THREADS_BIND"),
+        (NPU, "ascend_fault", "--max-num-batched-tokens"),
+        (CUDNN, "cudnn_kernel_failed", "--kv-cache-dtype fp8"),
+        (NEURON, "neuron_tools_not_in_path", "Activate the Neuron environment"),
+        (NEFF, "neuron_driver_does_not_match", "aws-neuronx-dkms"),
+        # vllm-project/vllm#51744
+        (TRANSFORMERS, "transformers_too_new", "newer vLLM that has the fix"),
+    ],
+)
+def test_where_a_library_failed(text: str, cause: str, advice: str) -> None:
+    found = ending(text)
+    assert found.cause == cause
+    assert advice in found.remedy
