@@ -1,5 +1,6 @@
 """Why a start failed: from its log, or from its plan if the log does not say."""
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from service.advisor.candidates.refusal import Fix, Refusal
@@ -25,6 +26,8 @@ from service.startup_log.text.lines import read_lines
 
 DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"
+MANY: Final = 8
+"""How many times the GPUs of a start are so many more that few have them: one host holds 8 (NVIDIA, HGX)."""
 STAGES: Final = frozenset(stage.value for stage in Stage)
 
 
@@ -57,7 +60,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         foreseen=foreseen,
         fixes=fixes,
         offers=() if beside.is_planned else offers(log.at_failure, failure),
-        notes=(*beside.notes, *cost_notes(fixes)),
+        notes=(*beside.notes, *_of_many_gpus(fixes, run), *cost_notes(fixes)),
         serving=logged.serving,
         refused=logged.refused,
         answers=logged.answers,
@@ -71,6 +74,16 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         works=() if log.earlier else log.around.works,
         wanted=wanted_lines(logged),
     )
+
+
+def _of_many_gpus(fixes: Sequence[Fix], run: PlannedStart | None) -> Iterator[str]:
+    """Yield what else helps where only many more GPUs of this type hold the model."""
+    fewest = min((fix.gpus for fix in fixes), default=0)
+    if run is not None and fewest >= MANY * run.free.gpus:
+        yield (
+            f"Of this model {fewest} GPUs of this type hold what one start needs. On fewer use a smaller "
+            "model, or a checkpoint of this one with 4-bit weights (AWQ, GPTQ, NVFP4)."
+        )
 
 
 def _said(logged: Failure, log: StartupLog) -> SaidCause | None:

@@ -299,3 +299,17 @@ def test_a_share_in_which_the_model_fits_is_planned() -> None:
 
     assert fix.verdict is Verdict.STARTS
     assert 13.2 / 23.52 < float(fix.change.split()[1]) <= 18.9 / 23.52
+
+
+def test_many_more_gpus_are_not_the_only_advice() -> None:
+    # 60 GiB of weights beside GPUs of 12 GB: a host with 8 of them hardly holds it
+    start = _weights("Qwen/Qwen3-32B", "rtx-5070-12gb", "11.49")
+    read, parts = read_log(start.log), services()
+
+    async def answer() -> Explanation:
+        return (await log_request(read, ExplainBody(log="", gpu=start.gpu), parts)).explain(read)
+
+    found = asyncio.run(answer()).ending
+    assert found is not None
+    assert min(fix.gpus for fix in found.fixes) == 8
+    assert any("4-bit weights" in note for note in found.notes)

@@ -131,3 +131,29 @@ def test_where_a_library_failed(text: str, cause: str, advice: str) -> None:
     found = ending(text)
     assert found.cause == cause
     assert advice in found.remedy
+
+
+def test_estimate_of_the_engine_in_a_note() -> None:
+    log = read_log(
+        "ValueError: To serve at least one request with the model's max seq len (32768),\n"
+        "3.01 GiB KV cache is needed, which is larger than the available KV cache memory (2.6 GiB).\n"
+        "Estimated maximum model length is 22016.\n"
+    )
+    assert log.number("est_max_model_len") == 22016.0
+
+
+def test_tag_that_does_not_exist() -> None:
+    found = ending(
+        "### 1. The version of the post\n\n`vllm/vllm-openai:v0.19.2rc1` does not exist on Docker Hub."
+    )
+    assert found.cause == "image_not_pulled"
+
+
+def test_fix_in_bold_letters() -> None:
+    log = read_log(
+        "ValueError: fp8_e5m2 kv-cache is not supported with fp8 checkpoints.\n\n"
+        "**Fix:** removed `--kv-cache-dtype`, which leaves the cache in 16 bits.\n"
+    )
+    assert [each.words for each in log.around.works] == [
+        "Fix: removed `--kv-cache-dtype`, which leaves the cache in 16 bits."
+    ]

@@ -84,7 +84,7 @@ def what_works(lines: Sequence[LogLine]) -> tuple[ReportedToWork, ...]:
 def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:
     lines_shown: set[int] = set()
     for each in sentences(lines):
-        text = each.text.strip(" -*")
+        text = each.text.replace("**", "").strip(" -*")
         if not each.title and _FIX.match(text) is not None and _OPEN.search(text) is None:
             yield ReportedToWork(each.line.number, _whole(text, each.line, lines)[:MOST_OF_SENTENCE])
             continue
