@@ -341,6 +341,7 @@ def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
         attention_layers=family.attention_layers_specified,
         head_size=text.optional_integer("head_dim", minimum=0) or None,
         num_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
+        absent=tuple(name for name in family.required if name not in text),
     )
 
 

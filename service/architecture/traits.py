@@ -64,6 +64,8 @@ class DeclaredFields:
     """``head_dim``."""
     num_layers: int | None = None
     """``num_hidden_layers``, which need not be the number of layers with a cache (looped models, Whisper)."""
+    absent: tuple[str, ...] = ()
+    """Fields that the engine's class reads without a default, and that the config lacks."""
 
 
 @dataclass(frozen=True, slots=True)

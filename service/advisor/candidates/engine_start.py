@@ -30,6 +30,7 @@ from service.engine_config.expert_kernels import check_expert_kernel, kernel_dou
 from service.engine_config.model_runner import runner_doubts
 from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
 from service.engine_config.release_reading import as_read_by
+from service.engine_config.required_fields import check_required_fields
 from service.engine_config.resolution import resolve_engine_config
 from service.engine_config.runner import as_run
 from service.engine_config.tied_output import check_tied_output
@@ -223,6 +224,7 @@ def build_model(
     """
     rules = engine_config.rules
     check_built_class(architecture.class_name, rules.release)
+    check_required_fields(architecture)
     check_layers(
         architecture,
         engine_config.tensor_parallel_size,

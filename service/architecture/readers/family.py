@@ -61,6 +61,8 @@ class Family:
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
     pooling: Callable[[Config], PoolingHead] | None = None
     """Reads the head of a class that returns vectors or scores; ``None``: it generates text."""
+    required: tuple[str, ...] = ()
+    """Fields that the engine's class reads, and for which some of its config classes have no default."""
 
 
 @dataclass(frozen=True, slots=True)

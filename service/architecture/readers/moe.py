@@ -253,7 +253,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
             norm=PER_HEAD,
             norm_if=("use_qk_norm",),
             sparse=replace(_DEEPSEEK, router_bias=True, router_float32=True),
-        )
+        ),
+        # Source: vLLM 0.10.2 to 0.33.0, glm4_moe.py Glm4MoeDecoderLayer; asked of five releases.
+        required=("head_dim", "use_qk_norm"),
     ),
     "FlintForCausalLM": Family(_FLINT, tied=False, frame=ALL_EVERYWHERE, only_backend="FLASHINFER"),
     "GraniteMoeForCausalLM": Family(_GRANITE, frame=ALL_EVERYWHERE),

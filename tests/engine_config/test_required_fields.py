@@ -1,0 +1,84 @@
+"""Fields that a class reads without a default, as releases refuse a config that lacks them.
+
+Six releases from 0.20.2 to 0.33.0 were asked of GLM-4.5 without `head_dim`, and 0.20.2, 0.26.0 and 0.33.0 of
+GLM-4.5V without it and without `use_qk_norm`, for which Glm4MoeConfig alone has a default. All raised
+"'Glm4MoeConfig' object has no attribute 'head_dim'", or the like.
+"""
+
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from service.advisor.dry_runs.dry_run import dry_start
+from service.architecture.config import read_document
+from service.architecture.reading import read_architecture
+from service.engines.flags import ServeFlags
+from service.engines.refusal import EngineRefusal, Stage
+from service.engines.releases import rules_for
+from service.gpus.catalog import find_gpu
+
+GLM: dict[str, Any] = {
+    "hidden_size": 1024,
+    "intermediate_size": 2048,
+    "moe_intermediate_size": 512,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+}
+TEXT = {**GLM, "model_type": "glm4_moe", "architectures": ["Glm4MoeForCausalLM"]}
+
+
+def vision(**fields: object) -> dict[str, Any]:
+    """Return a config of text and images with these fields of the text part."""
+    text = {**GLM, "model_type": "glm4v_moe_text", **fields}
+    images = {
+        "hidden_size": 256,
+        "depth": 1,
+        "num_heads": 4,
+        "intermediate_size": 512,
+        "out_hidden_size": 1024,
+    }
+    return {
+        "architectures": ["Glm4vMoeForConditionalGeneration"],
+        "model_type": "glm4v_moe",
+        "text_config": text,
+        "vision_config": images,
+        "torch_dtype": "bfloat16",
+    }
+
+
+def start(config: dict[str, Any], release: str) -> None:
+    flags = ServeFlags(max_model_len=1024)
+    dry_start(
+        read_architecture(read_document(config)),
+        flags,
+        rules_for(Version(release)),
+        find_gpu("h100-sxm-80gb"),
+    )
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [(TEXT, "head_dim"), (vision(use_qk_norm=False), "head_dim"), (vision(head_dim=128), "use_qk_norm")],
+)
+def test_a_class_does_not_start_without_a_field_that_it_reads(
+    config: dict[str, Any], field: str, release: str
+) -> None:
+    with pytest.raises(EngineRefusal, match=f"object has no attribute '{field}'") as refused:
+        start(config, release)
+
+    assert (refused.value.stage, refused.value.type) == (Stage.MODEL, "AttributeError")
+
+
+@pytest.mark.parametrize(
+    "config", [{**TEXT, "head_dim": 128}, vision(head_dim=128, use_qk_norm=False)], ids=["text", "images"]
+)
+def test_with_these_fields_it_does(config: dict[str, Any]) -> None:
+    start(config, "0.33.0")
