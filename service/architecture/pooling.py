@@ -61,6 +61,8 @@ class PoolingHead:
     """Type of its weights by the config: ``model`` is the model's own, ``None`` is 32 bits."""
     by_token: bool = False
     """Whether the class returns something for each token, not for the whole prompt."""
+    keeps_output: bool = False
+    """Whether the class builds the output layer of its text model all the same."""
 
 
 @dataclass(frozen=True, slots=True)

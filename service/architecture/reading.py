@@ -11,6 +11,7 @@ from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
 from service.architecture.layers.hidden_streams import AlternatingUpdates
 from service.architecture.layers.model_ends import PerLayerEmbedding
 from service.architecture.model import ModelArchitecture
+from service.architecture.pooling import PoolingHead
 from service.architecture.quantization import read_quantization, unnamed_quantization
 from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
 from service.architecture.readers.family import Family, Wrapper
@@ -130,7 +131,7 @@ def _read(
     return ModelArchitecture(
         class_name=class_name,
         model_type=config.text("model_type"),
-        dtype=_dtype(config, text, pools=family.pooling is not None or conversion is not None),
+        dtype=_dtype(config, text, pools=family.pools or conversion is not None),
         hidden_size=text.integer("hidden_size"),
         vocab_size=text.integer("vocab_size"),
         layers=layers,
@@ -163,7 +164,7 @@ def _read(
         by_suffix=by_suffix,
         drafts=read_own_draft(class_name, text, family),
         named_class="" if named == class_name else named,
-        pooling=None if family.pooling is None else family.pooling(text),
+        pooling=_pooling_head(config, text, family),
         pooling_fields=read_pooling_fields(
             config,
             text,
@@ -171,6 +172,12 @@ def _read(
             in_float32=_named_dtype(config, text) == "float32",
         ),
     )
+
+
+def _pooling_head(config: Config, text: Config, family: Family) -> PoolingHead | None:
+    if family.token_pooling is not None:
+        return family.token_pooling(config, text)
+    return None if family.pooling is None else family.pooling(text)
 
 
 def _layers(named: str, class_name: str, text: Config, family: Family) -> tuple[DecoderLayer, ...]:
@@ -283,6 +290,7 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
         supports_pipeline=wrapper.supports_pipeline and FAMILIES[inner].supports_pipeline,
         towers=wrapper.towers,
         declares_states=wrapper.declares_states,
+        token_pooling=wrapper.token_pooling,
     )
 
 

@@ -61,8 +61,15 @@ class Family:
     """Attentions, each with a cache of its own, that the engine counts as one layer."""
     pooling: Callable[[Config], PoolingHead] | None = None
     """Reads the head of a class that returns vectors or scores; ``None``: it generates text."""
+    token_pooling: Callable[[Config, Config], PoolingHead] | None = None
+    """Reads the head of a class that makes a vector of each token, by the whole config and its text part."""
     required: tuple[str, ...] = ()
     """Fields that the engine's class reads, and for which some of its config classes have no default."""
+
+    @property
+    def pools(self) -> bool:
+        """Whether the class returns vectors or scores."""
+        return self.pooling is not None or self.token_pooling is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,8 @@ class Wrapper:
     towers: Callable[[Config], tuple[Tower, ...] | None] | None = None
     declares_states: bool = True
     """Whether the class tells the engine of the states of its text model."""
+    token_pooling: Callable[[Config, Config], PoolingHead] | None = None
+    """As in `Family`."""
 
 
 def head_size(text: Config) -> int:

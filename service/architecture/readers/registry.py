@@ -18,6 +18,7 @@ from service.architecture.readers import (
     heterogeneous,
     interleaved_windows,
     kimi_delta,
+    late_interaction,
     learned_positions,
     linear_attention,
     looped,
@@ -47,6 +48,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **heterogeneous.FAMILIES,
     **interleaved_windows.FAMILIES,
     **kimi_delta.FAMILIES,
+    **late_interaction.FAMILIES,
     **learned_positions.FAMILIES,
     **linear_attention.FAMILIES,
     **looped.FAMILIES,
@@ -60,7 +62,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **state_space.FAMILIES,
     **text_encoders.FAMILIES,
 }
-KNOWN: Final[Mapping[str, Family | Wrapper]] = {**FAMILIES, **WRAPPERS}
+KNOWN: Final[Mapping[str, Family | Wrapper]] = {
+    **FAMILIES,
+    **WRAPPERS,
+    "ColPaliForRetrieval": late_interaction.COLPALI_WRAPPER,
+}
 
 
 @cache

@@ -78,8 +78,8 @@ def _output(
     """
     if architecture.pooling is not None:
         yield from _head(architecture.pooling, shards, layout)
-        return
-    if not (last or everywhere):
+    pools = architecture.pooling is not None and not architecture.pooling.keeps_output
+    if pools or not (last or everywhere):
         return
     ends = architecture.ends
     width, size = ends.embedding_size or architecture.hidden_size, architecture.vocab_size
