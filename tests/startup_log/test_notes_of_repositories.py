@@ -157,3 +157,67 @@ def test_fix_in_bold_letters() -> None:
     assert [each.words for each in log.around.works] == [
         "Fix: removed `--kv-cache-dtype`, which leaves the cache in 16 bits."
     ]
+
+
+WRAPPED = """\
+3. **`ninja` was installed but not on the spawned subprocess's PATH**, so the
+   engine core died with `FileNotFoundError: 'ninja'`. Launching with
+   `/opt/vllm-venv/bin` on PATH fixed it.
+"""
+REMOVED = """\
+2. `uv` resolved **transformers 5.14.1** into its venv, and vLLM 0.11.0 calls
+   `all_special_tokens_extended`, removed in v5. Pinning `transformers==4.57.1`
+   *inside the isolated venv* fixed it, without touching our env.
+"""
+DTYPE = """\
+(EngineCore pid=79) ERROR 07-30 08:43:00 [core.py:1330] RuntimeError: For FP16/BF16 input, output must \
+have the same dtype as inputs. For FP8 input, output must have dtype BF16
+"""
+TEMPLATE = """\
+gemma-4's tool template is not in the model checkpoint and not in the vLLM wheel: the printed serve command
+referenced a template path that did not exist and vLLM refused to start.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "advice"),
+    [
+        (WRAPPED, "toolchain_missing", "PATH"),
+        (REMOVED, "transformers_too_new", "transformers<5"),
+        (DTYPE, "tensors_do_not_fit", "--dtype bfloat16"),
+        (TEMPLATE, "chat_template", "--chat-template"),
+    ],
+)
+def test_what_a_note_says_is_missing(text: str, cause: str, advice: str) -> None:
+    found = ending(text)
+    assert found.cause == cause
+    assert advice in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (WRAPPED, "Launching with `/opt/vllm-venv/bin` on PATH fixed it."),
+        (
+            REMOVED,
+            "Pinning `transformers==4.57.1` inside the isolated venv fixed it, without touching our env.",
+        ),
+    ],
+)
+def test_sentence_that_begins_on_the_line_above(text: str, words: str) -> None:
+    assert [each.words for each in read_log(text).around.works] == [words]
+
+
+def test_solution_that_a_library_prints() -> None:
+    log = read_log(
+        "RuntimeError: NPU function error: AclrtSynchronizeDeviceWithTimeout, error code is 507013\n"
+        "        Possible Cause: Available memory is insufficient.\n"
+        "        Solution: Close applications not in use.\n"
+    )
+    assert not log.around.works
+
+
+def test_flag_of_another_engine() -> None:
+    text = "The container exits with `error: invalid argument: --spec-ngram-mod-n-min` if you pass them."
+    found = diagnose(read_log(text), None)
+    assert found is None or found.cause not in {"speculative_settings", "speculation_failed"}

@@ -51,6 +51,12 @@ LEAST_OF_END: Final = 24
 """Characters at its end by which the line is found on which it was wrapped."""
 _BEGINS: Final = ("-", "*", "#", "|", "```", ">", "~~~", "1.", "2.", "3.", "4.", "5.", "6.", "7.", "8.", "9.")
 _ENDS: Final = (".", "!", "\u3002", "`", ")")
+_MARKS: Final = " *_`-"
+_CLOSING: Final = re.compile(r"(?<=\w)\*(?=[\s.,;]|$)")
+"""The end of marked words whose beginning is not in the sentence."""
+_ITEM: Final = re.compile(r"[-*+#|>] |\d{1,3}[.)] |```|~~~")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?:])\s+")
+_COMPLETE: Final = (".", "!", "?", ":", "|")
 _FIX: Final = re.compile(
     r"(?i)[\s>*_#-]{0,12}(?:\d{1,2}[.)] {1,3})?(?:rule \d{1,2} )?(?:the |our |my )?"
     r"(?:fix|auto-?fix|solution|workaround|resolution|resolved|fixed|remedy|"
@@ -61,9 +67,10 @@ _FIX: Final = re.compile(
 )
 """The beginning of a sentence with which a person says what mended it."""
 _OPEN: Final = re.compile(
-    r"(?i)\b(?:none|unknown|todo|tbd|pending|n/a|not (?:yet|found|known|possible)|no fix)\b|\?$"
+    r"(?i)\b(?:none|unknown|todo|tbd|pending|n/a|not (?:yet|found|known|possible)|no fix|"
+    r"close applications not in use)\b|\?$"
 )
-"""What says that nothing mended it."""
+"""What says that nothing mended it, and what CANN prints as a solution."""
 _HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")
 
 
@@ -85,6 +92,8 @@ def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:
     lines_shown: set[int] = set()
     for each in sentences(lines):
         text = each.text.replace("**", "").strip(" -*")
+        if text.count("*") == 1:
+            text = _CLOSING.sub("", text)
         if not each.title and _FIX.match(text) is not None and _OPEN.search(text) is None:
             yield ReportedToWork(each.line.number, _whole(text, each.line, lines)[:MOST_OF_SENTENCE])
             continue
@@ -97,7 +106,20 @@ def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:
             continue
         said = not each.title and _WORKS.search(text) is not None and _GIVEN.search(text) is not None
         if said and _NOT.search(_HAPPENS.sub(" ", text)) is None:
-            yield ReportedToWork(each.line.number, text[:MOST_OF_SENTENCE])
+            begun = _begun_above(text, each.line, lines)
+            yield ReportedToWork(each.line.number, f"{begun}{text}"[:MOST_OF_SENTENCE])
+
+
+def _begun_above(text: str, line: LogLine, lines: Sequence[LogLine]) -> str:
+    """Return the words of the line above with which a sentence begins, as in a document of wrapped lines."""
+    at = next((at for at, each in enumerate(lines) if each.number == line.number), 0)
+    above = lines[at - 1] if at else line
+    own = line.text.lstrip()
+    begins = own.lstrip(_MARKS).startswith(text[:LEAST_OF_END].lstrip(_MARKS)) and _ITEM.match(own) is None
+    if text[:1].isupper() or not begins or above.is_logged:
+        return ""
+    last = _SENTENCE_END.split(above.text.replace("**", ""))[-1].strip(" -*")
+    return f"{last} " if last[:1].isupper() and not last.endswith(_COMPLETE) else ""
 
 
 def _whole(text: str, begin: LogLine, lines: Sequence[LogLine]) -> str:
