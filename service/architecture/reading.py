@@ -232,18 +232,12 @@ def text_part(config: Config) -> Config:
     """Return the part that generates text, as its config class completes it."""
     outer = class_of(config)
     if outer.within:
-        return outer.view(_innermost(config, outer.within))
+        return outer.view(outer.text_of(config))
     for name in TEXT_SECTIONS:
         section = config.section(name)
         if section is not None:
             return _class_of(section, outer).view(section)
     return (outer if outer.text is None else config_class(outer.text)).view(config)
-
-
-def _innermost(config: Config, names: tuple[str, ...]) -> Config:
-    for name in names:
-        config = config.section(name) or Config({}, config.at(name))
-    return config
 
 
 def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:

@@ -158,3 +158,37 @@ def test_the_encoder_of_midashenglm_has_the_elements_of_its_modules() -> None:
     layer = 216 + 72 + 288 + 264 + 32
     projector = 40 * 256 + 256 + 256 * 256 + 256
     assert whole - without == 2 * (layer + 32 + 2056 + 24 + 16 + projector)
+
+
+@pytest.mark.parametrize(("ranks", "asked"), [(1, 4_119_368_192), (2, 3_968_274_944)])
+@pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
+def test_coheres_transcriber_has_what_the_release_builds(ranks: int, asked: int, release: str) -> None:
+    """Both were asked on torch's meta device, where ConvSubsampling finds one of the 16 bands that are left.
+
+    So its projection of 256 channels to 1,280 had 15 x 256 x 1,280 elements too few there.
+    """
+    decoder = {
+        "hidden_size": 1024,
+        "inner_size": 4096,
+        "num_layers": 8,
+        "num_attention_heads": 8,
+        "max_sequence_length": 1024,
+        "vocab_size": "None",
+    }
+    model = read_architecture(
+        read_document(
+            {
+                "architectures": ["CohereAsrForConditionalGeneration"],
+                "model_type": "cohere_asr",
+                "encoder": {"n_layers": 48, "d_model": 1280, "feat_in": 128, "subsampling_factor": 8},
+                "transf_decoder": {"config_dict": decoder},
+                "head": {"num_classes": 16384, "hidden_size": 1024},
+                "max_audio_clip_s": 35,
+            }
+        )
+    )
+
+    found = parameter_bytes(model, Parallelism(tensor_parallel_size=ranks), Version(release))
+
+    assert found == pytest.approx(asked + 15 * 256 * 1280 * 2, rel=1e-5)
+    assert (model.vocab_size, model.encoder_tokens) == (16384, 437)

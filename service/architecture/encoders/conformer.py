@@ -28,6 +28,16 @@ QUERY_TRANSFORMER: Final[Mapping[str, Any]] = {
     "cross_attention_frequency": 2,
 }
 """transformers 5.16, Blip2QFormerConfig."""
+COHERE: Final[Mapping[str, Any]] = {
+    "d_model": 1280,
+    "n_layers": 48,
+    "feat_in": 128,
+    "ff_expansion_factor": 4,
+    "subsampling_conv_channels": 256,
+    "subsampling_factor": 8,
+    "conv_kernel_size": 9,
+}
+"""The config of Cohere's transcriber, which states them all; the engine has no defaults."""
 NORM: Final = 2
 """Vectors of a norm: weight and bias."""
 
@@ -101,3 +111,41 @@ def _projector(config: Config, outputs: int) -> int:
     queries = config.count("window_size", default=15) // config.count("downsample_rate", default=5)
     transformer = depth * (own + network) + crossing * across + (NORM + queries) * width
     return transformer + _linear(width, outputs)
+
+
+def cohere_asr(config: Config) -> tuple[Tower, ...]:
+    """Read the conformer of Cohere's transcriber, which every rank has.
+
+    Source: vLLM 0.33.0, cohere_asr.py ConformerLayer, ConvSubsampling and CohereASRProjector.
+    """
+    encoder = _section(config, "encoder", COHERE)
+    width = encoder.integer("d_model")
+    inner = width * encoder.count("ff_expansion_factor")
+    channels, bands = encoder.count("subsampling_conv_channels"), encoder.count("feat_in")
+    halvings = encoder.count("subsampling_factor").bit_length() - 1
+    for _ in range(halvings):
+        bands = (bands - 1) // 2 + 1
+    # A convolution of three bands and frames, then pairs of one in depth and one of a point.
+    pairs = (halvings - 1) * ((9 + 1) * channels + _linear(channels, channels))
+    subsampling = (9 + 1) * channels + pairs + _linear(channels * bands, width)
+    networks = 2 * (_linear(width, inner) + _linear(inner, width))
+    # Queries, keys, values and outputs; positions without a bias and two vectors for all heads.
+    attention = 4 * _linear(width, width) + width * width + 2 * width
+    # The first point doubles the channels for a gate; the convolution in depth has a batch norm.
+    kernel = encoder.count("conv_kernel_size")
+    convolution = _linear(width, 2 * width) + (kernel + 1 + NORM) * width + _linear(width, width)
+    decoder = _section(_section(config, "transf_decoder", {}), "config_dict", {"hidden_size": width})
+    hidden = decoder.integer("hidden_size")
+    return (
+        Tower(
+            name="model.encoder",
+            depth=encoder.integer("n_layers", maximum=MAX_LAYERS),
+            layers="layers",
+            block=(),
+            block_elements=networks + attention + convolution + 5 * NORM * width,
+            frame=(),
+            frame_elements=subsampling + (_linear(width, hidden) if width != hidden else 0),
+            quantizable=False,
+            sound=True,
+        ),
+    )

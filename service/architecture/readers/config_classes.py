@@ -5,7 +5,7 @@ A config.json may name a field in another way (``n_embd``) or omit it where the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Self
 
@@ -29,6 +29,8 @@ class ConfigClass:
     """Architecture class of the model where it is the text part of another model."""
     within: tuple[str, ...] = ()
     """Nested sections that hold the text part, where present."""
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where the whole config has fields that the text part lacks, by their usual names."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
@@ -39,7 +41,17 @@ class ConfigClass:
             raw.get("text"),
             raw.get("architecture"),
             tuple(raw.get("within", ())),
+            {usual: tuple(path) for usual, path in raw.get("beside", {}).items()},
         )
+
+    def text_of(self, config: Config) -> Config:
+        """Return the nested section of the text part, with the fields that stand beside it."""
+        text, fields = _innermost(config, self.within), {}
+        for usual, (*sections, name) in self.beside.items():
+            holder = _innermost(config, tuple(sections))
+            if name in holder:
+                fields[usual] = holder.fields[name]
+        return replace(text, fields={**text.fields, **fields})
 
     def view(self, config: Config) -> Config:
         """Return the config under the usual names, with the class's defaults.
@@ -52,6 +64,12 @@ class ConfigClass:
             if written in config.fields:
                 fields[usual] = config.fields[written]
         return replace(config, fields=fields, written={**config.written, **self.names})
+
+
+def _innermost(config: Config, names: tuple[str, ...]) -> Config:
+    for name in names:
+        config = config.section(name) or Config({}, config.at(name))
+    return config
 
 
 UNKNOWN: Final = ConfigClass({}, {})

@@ -1,11 +1,11 @@
-"""Decoders with cross attention to an encoder: Whisper."""
+"""Decoders with cross attention to an encoder: Whisper and Cohere's transcriber."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from service.architecture.config import Config
-from service.architecture.encoders import audio
+from service.architecture.encoders import audio, conformer
 from service.architecture.layers.attention import Attention, AttentionWeights
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
@@ -13,18 +13,34 @@ from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.readers.family import Family
 from service.architecture.readers.recipe import LAYER_NORM
 
+FRAMES_PER_SECOND: Final = 100
+FRAMES_PER_TOKEN: Final = 8
+LONGEST_CLIP: Final = 35
+"""The config of Cohere's transcriber: window_stride, subsampling_factor, max_audio_clip_s."""
+
 
 def _whisper(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Whisper: self-attention and cross attention as two layers (vLLM 0.32.0, WhisperDecoderLayer)."""
-    heads = text.count("decoder_attention_heads")
+    pair = _pair(text, text.count("decoder_attention_heads"), text.integer("decoder_ffn_dim"), "encoder_attn")
+    return pair * text.layers("decoder_layers")
+
+
+def _cohere_asr(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Cohere's transcriber, whose decoder is Whisper's (vLLM 0.33.0, CohereASRDecoderLayer)."""
+    pair = _pair(
+        text, text.count("num_attention_heads"), text.integer("intermediate_size"), "second_sub_layer"
+    )
+    return pair * text.layers("num_hidden_layers")
+
+
+def _pair(text: Config, heads: int, inner: int, crossing: str) -> tuple[DecoderLayer, DecoderLayer]:
     size = max(1, text.integer("hidden_size") // heads)
     own = Attention(heads, heads, size, size, weights=AttentionWeights(qkv_bias=True, output_bias=True))
-    network = DenseFeedForward(text.integer("decoder_ffn_dim"), gated=False, bias=True)
-    pair = (
+    network = DenseFeedForward(inner, gated=False, bias=True)
+    return (
         DecoderLayer(own, NoFeedForward(), LAYER_NORM),
-        DecoderLayer(replace(own, cross=True), network, 2 * LAYER_NORM, mixer_name="encoder_attn"),
+        DecoderLayer(replace(own, cross=True), network, 2 * LAYER_NORM, mixer_name=crossing),
     )
-    return pair * text.layers("decoder_layers")
 
 
 def _whisper_ends(text: Config) -> ModelEnds:
@@ -36,6 +52,23 @@ def _whisper_ends(text: Config) -> ModelEnds:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
+    "CohereAsrForConditionalGeneration": Family(
+        _cohere_asr,
+        multimodal=True,
+        tied=False,
+        supports_pipeline=False,
+        towers=conformer.cohere_asr,
+        ends=lambda _: ModelEnds(
+            norm_weights=LAYER_NORM,
+            embedding_norm_weights=LAYER_NORM,
+            output_bias=True,
+            whole_embedding=True,
+        ),
+        attentions_per_layer=2,
+        encoder_tokens=lambda text: (
+            text.integer("max_audio_clip_s", default=LONGEST_CLIP) * FRAMES_PER_SECOND // FRAMES_PER_TOKEN
+        ),
+    ),
     "WhisperForConditionalGeneration": Family(
         _whisper,
         multimodal=True,
