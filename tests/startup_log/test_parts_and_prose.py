@@ -88,3 +88,34 @@ def test_class_with_which_a_request_is_refused_is_no_failed_start(says: str, cau
 
     assert found is not None
     assert (found.refused, found.cause) == (True, cause)
+
+
+@pytest.mark.parametrize("end", ["failed to start", "encountered a fatal error"])
+def test_traceback_cut_below_the_end_of_the_core_asks_for_its_end(end: str) -> None:
+    # vLLM 0.19.0, v1/engine/core.py run_engine_core; v1/core/sched/scheduler.py and kv_cache_manager.py.
+    text = (
+        f"(EngineCore_DP0 pid=191) ERROR 10-02 09:11:20 [core.py:710] EngineCore {end}.\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/vllm/v1/engine/core.py", line 701, in run_engine_core\n'
+        "    engine_core.run_busy_loop()\n"
+        '  File "/opt/vllm/v1/core/sched/scheduler.py", line 440, in schedule\n'
+        "    new_blocks = self.kv_cache_manager.allocate_slots(\n"
+        '  File "/opt/vllm/v1/core/kv_cache_manager.py", line 302, in allocate_slots\n'
+        "    self.coordinator.cache_blocks(\n"
+    )
+
+    found = read_log(text).failure
+
+    assert found is not None
+    assert (found.cause, found.cut, found.origin.part) == (None, True, "the layout of the KV cache")
+
+
+def test_sentences_before_a_condition_tell_what_happened() -> None:
+    said = "The server failed with torch.OutOfMemoryError: CUDA out of memory."
+    advice = "If you see `CUDA out of memory`, lower --max-num-seqs."
+
+    found = diagnose(read_log(f"### vLLM\n\n{said} {advice}\n"), None)
+
+    assert found is not None
+    assert (found.cause, found.line) == ("out_of_memory", 3)
+    assert diagnose(read_log(f"### vLLM\n\n{advice}\n"), None) is None

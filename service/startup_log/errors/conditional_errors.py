@@ -27,6 +27,8 @@ _IF: Final = re.compile(
 """How advice begins for an error that may come: `if you see`, and the same in Chinese."""
 _IF_WORDS: Final = ("if ", "If ", "hen ", "hould ", "n case", "\u82e5", "\u5982")
 _ENDS: Final = re.compile(r"(?<=[.!?\u3002])\s+")
+_ENDS_BEFORE: Final = re.compile(r"(?<=[^\s.!?][.!?])\s|\u3002")
+"""Ends of the sentences of a line."""
 _HEADING: Final = re.compile(r"#{2,6} ")
 MOST_LINES: Final = 3000
 """Lines of a text in which other engines are looked for."""
@@ -36,13 +38,17 @@ MOST_OF_SECTION: Final = 80
 """Lines above an error in which the heading of its section stands."""
 
 
-def conditional(lines: Sequence[LogLine]) -> Iterator[int]:
-    """Yield the positions of a person's lines that say what to do if an error comes."""
+def conditional(lines: Sequence[LogLine]) -> Iterator[tuple[int, str]]:
+    """Yield the positions of a person's lines that say what to do if an error comes, with what stands before.
+
+    Of a line of several sentences, those before the first condition are of what happened.
+    """
     for at, line in enumerate(lines):
         if not _is_written(line) or not any(map(line.text.__contains__, _IF_WORDS)):
             continue
-        if _IF.search(line.text[:400]) is not None:
-            yield at
+        if (found := _IF.search(line.text[:400])) is not None:
+            before = line.text[: found.start()]
+            yield at, before[: max((end.end() for end in _ENDS_BEFORE.finditer(before)), default=0)]
 
 
 def names_other_engines(lines: Sequence[LogLine]) -> bool:

@@ -83,7 +83,9 @@ BELOW_A_STATEMENT: Final = 4
 def without_code(lines: Sequence[LogLine]) -> Sequence[LogLine]:
     """Return the lines, with an empty text in place of each that no program wrote while it ran."""
     shown = code_in(lines)
-    return blanked(lines, shown) if shown else lines
+    above = {at: left for at, left in conditional(lines) if at not in shown}
+    left = [replace(line, text=above.get(at, line.text)) for at, line in enumerate(lines)] if above else lines
+    return blanked(left, shown) if shown else left
 
 
 def blanked(lines: Sequence[LogLine], positions: AbstractSet[int]) -> Sequence[LogLine]:
@@ -94,7 +96,7 @@ def blanked(lines: Sequence[LogLine], positions: AbstractSet[int]) -> Sequence[L
 def code_in(lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of source code, comments, rows of tables and items of lists of tasks."""
     found = {*_in_blocks(lines), *_statements(lines), *_comments(lines), *_rows(lines), *_tasks(lines)}
-    return found | {*_script(lines), *_flags(lines), *conditional(lines)}
+    return found | {*_script(lines), *_flags(lines)}
 
 
 def is_statement(text: str) -> bool:

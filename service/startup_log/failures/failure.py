@@ -242,7 +242,7 @@ def _of_weak(
     found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
     called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
     if called is not None and called.cause is not best.cause:
-        return called
+        return with_title(called, lines) if called.cause is None else called
     # A message of a form of its own says why.
     return found if best.cause.form_of(found.message) is not None else with_title(found, lines)
 

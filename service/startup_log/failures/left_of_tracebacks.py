@@ -51,7 +51,10 @@ def by_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
         return None
     origin, frames = where_cut(at, lines)
     if origin.cause is None:
-        return None
+        # The text ends within the traceback, whose end would say why.
+        ends = not any(lines_containing([line.text for line in lines[at:]], WRAPPERS))
+        left = replace(failure, cause=None, origin=origin, frames=frames, follows=True, cut=True)
+        return left if ends and failure.type == "" else None
     return replace(failure, cause=origin.cause, origin=origin, frames=frames, follows=False, cut=True)
 
 
