@@ -8,10 +8,10 @@ from typing import Final
 
 from service.startup_log.catalogue.known_words import shows_death
 from service.startup_log.catalogue.origins import is_starting
-from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, MILESTONES, STOPS
+from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, GONE, MILESTONES, STOPS
 from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.environment.compose_services import bounds, by_service
-from service.startup_log.errors.exceptions import class_in
+from service.startup_log.errors.exceptions import class_in, raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of
 from service.startup_log.failures.failure import NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
@@ -143,6 +143,8 @@ ENDED_ENGINE: Final = "engine_died_serving"
 def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     texts = [line.text for line in lines]
     reached = _milestones(texts)
+    if SERVING in reached and _is_of_another_server(reached[SERVING], lines):
+        del reached[SERVING]
     stopped = next((lines[at].number for at, _ in lines_containing(texts, STOPS)), None)
     if SERVING not in reached:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
@@ -153,6 +155,18 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
         line = next(line for line in lines if line.number == stopped)
         failure = Failure("", line.text, line.number, _INTERRUPTED, {}, serving=True)
     return LoggedStart(lines, SERVING, failure, stopped, begun)
+
+
+def _is_of_another_server(served: int, lines: Sequence[LogLine]) -> bool:
+    """Whether a server that came up is not the engine's, whose front end had ended before it.
+
+    A wrapper can start another program then, which writes the same words: both use uvicorn.
+    """
+    above = range(served - 1, -1, -1)
+    gone = next((at for at in above if any(map(lines[at].text.__contains__, GONE))), None)
+    if gone is None or not raises(lines[gone].text):
+        return False
+    return all(line.origin is None for line in lines[gone + 1 : served + 1])
 
 
 def _only_stopped(failure: Failure, stopped: int | None) -> bool:

@@ -176,6 +176,8 @@ BEGINNINGS: Final = tuple(_PHRASES["start"]["says"])
 """Messages with which a new start begins."""
 STOPS: Final = tuple(_PHRASES["stop"]["says"])
 """Messages with which an engine that was asked to stop ends."""
+GONE: Final = tuple(_PHRASES["gone"]["says"])
+"""Exceptions with which a front end ends whose engine did not start; it serves nothing afterwards."""
 CAUSES: Final = tuple(
     _cause(table) for name in _CAUSES["files"] for table in _load(f"causes/{name}.toml")["cause"]
 )

@@ -95,7 +95,7 @@ def blanked(lines: Sequence[LogLine], positions: AbstractSet[int]) -> Sequence[L
 
 def code_in(lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of source code, comments, rows of tables and items of lists of tasks."""
-    found = {*_in_blocks(lines), *_statements(lines), *_comments(lines), *_rows(lines), *_tasks(lines)}
+    found = {*_in_blocks(lines), *_statements(lines), *_comments(lines), *rows(lines), *_tasks(lines)}
     return found | {*_script(lines), *_flags(lines)}
 
 
@@ -232,7 +232,7 @@ def _configures(line: LogLine) -> bool:
     return _CONFIGURES.match(line.text) is not None and _OF_ERROR.match(line.text) is None
 
 
-def _rows(lines: Sequence[LogLine]) -> Iterator[int]:
+def rows(lines: Sequence[LogLine]) -> Iterator[int]:
     """Yield the rows of tables in Markdown, but a single one that is all of a text: it reports a failure."""
     found: list[int] = []
     inside = False

@@ -38,6 +38,7 @@ from service.startup_log.failures.failed_builds import with_first_error
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.inspections import with_inspected
 from service.startup_log.failures.left_of_tracebacks import by_cut_calls, decided_by_message, with_cut_calls
+from service.startup_log.failures.loaded_weights import with_loaded_weights
 from service.startup_log.failures.logged_failure import (
     Failure,
     is_of_request,
@@ -46,6 +47,7 @@ from service.startup_log.failures.logged_failure import (
     of_known,
 )
 from service.startup_log.failures.mended_errors import mended
+from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
 from service.startup_log.failures.said_failures import of_hang, of_people
@@ -110,12 +112,14 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     no_report = only_describes_change(lines) or is_document(printed)
     found = None if no_report else of_hang(_root_of(printed), printed)
     found = None if found is None else with_error_above(found, printed)
-    if found is None or found.cause is None:
+    if found is None:
+        return None if no_report else of_note(lines)
+    if found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:
         return older
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
-    found = as_refused_request(found)
+    found = with_loaded_weights(as_refused_request(found))
     found = with_part_of_check(with_inspected(with_first_error(found, lines), lines))
     return with_form(with_reason(found, lines) if vague else found, lines)
 

@@ -6,7 +6,14 @@ from typing import Final
 
 from service.startup_log.catalogue.engine_errors import ENGINE, engine_error
 from service.startup_log.catalogue.known_words import KnownWords
-from service.startup_log.catalogue.origins import NOWHERE, FailureOrigin, agrees, likely_origin, origin_of
+from service.startup_log.catalogue.origins import (
+    NOWHERE,
+    FailureOrigin,
+    agrees,
+    in_other_package,
+    likely_origin,
+    origin_of,
+)
 from service.startup_log.catalogue.phrases import WRAPPERS, CauseForm, FailureCause
 from service.startup_log.catalogue.whole_messages import MAX_MESSAGE, full_message, position_of_whole
 from service.startup_log.errors.exceptions import (
@@ -163,6 +170,9 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     hidden = hidden_class(root.type, message)
     origin = likely_origin(hidden or placed_as(root.type, message), message, frames)
     known = None if message.startswith(_OF_SYSTEM) else engine_error(root.type, message)
+    if known is not None and in_other_package(frames) and not _passes(known.package, frames):
+        # Another program's own words, which the engine or a library happens to use too.
+        known = None
     if origin.cause is None and (error := known) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
         raised_at = origin_of(root.type, (error.frame, *frames))
@@ -184,6 +194,10 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         hidden=hidden,
         follows=origin.cause is None and OF_WORKER in message,
     )
+
+
+def _passes(package: str, frames: Sequence[Frame]) -> bool:
+    return any(f"/{package}/" in f"/{each.path}" for each in frames)
 
 
 def of_line(line: LogLine, origin: FailureOrigin) -> Failure:

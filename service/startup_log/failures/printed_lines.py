@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from service.startup_log.catalogue.known_words import SearchedLines
 from service.startup_log.errors.conditional_errors import names_other_engines, of_other_engines
 from service.startup_log.errors.exceptions import raised_in
+from service.startup_log.errors.passed_over import passed_over
 from service.startup_log.errors.shown_code import blanked, without_code
 from service.startup_log.failures.wrapped_messages import unwrapped
 from service.startup_log.text.lines import LogLine
@@ -16,6 +17,8 @@ def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
     A message that was wrapped is read in one line.
     """
     shown = unwrapped(without_code(lines))
+    if over := passed_over(shown):
+        shown = blanked(shown, over)
     printed = lines if shown is lines and isinstance(lines, SearchedLines) else SearchedLines(shown)
     if not names_other_engines(printed):
         return printed
