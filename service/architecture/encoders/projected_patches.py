@@ -14,6 +14,7 @@ from service.architecture.encoders.siglip import (
     SIGLIP,
     SIGLIP2,
     linear_elements,
+    sides,
     siglip_tower,
     text_width,
     vision_part,
@@ -155,7 +156,7 @@ def intern_vl(config: Config) -> tuple[Tower, ...]:
         vision.integer("intermediate_size"),
         text_width(config),
     )
-    image, patch = _sides(vision, "image_size"), _sides(vision, "patch_size")
+    image, patch = sides(vision, "image_size"), sides(vision, "patch_size")
     positions = (image[0] // patch[0]) * (image[1] // patch[1]) + 1
     channels = vision.count("num_channels", default=IMAGE_CHANNELS)
     merged = int(width / max(config.number("downsample_ratio", 0.5), LEAST_RATIO) ** 2)
@@ -179,15 +180,6 @@ def intern_vl(config: Config) -> tuple[Tower, ...]:
             + linear_elements(hidden, hidden),
         ),
     )
-
-
-def _sides(vision: Config, name: str) -> tuple[int, int]:
-    """Return a height and a width, which some configs state as one number."""
-    stated = vision.counts(name) if isinstance(vision.fields.get(name), list) else ()
-    if len(stated) > 1:
-        return max(1, stated[0]), max(1, stated[1])
-    side = max(1, vision.integer(name))
-    return side, side
 
 
 def lfm2(config: Config) -> tuple[Tower, ...]:

@@ -74,3 +74,12 @@ def learned_positions(vision: Config) -> int:
 def linear_elements(inputs: int, outputs: int, *, bias: bool = True) -> int:
     """Return the elements of a projection that every rank has in full and nothing quantizes."""
     return (inputs + bias) * outputs
+
+
+def sides(config: Config, name: str, *, default: int | None = None) -> tuple[int, int]:
+    """Return a height and a width, which some configs state as one number."""
+    stated = config.counts(name) if isinstance(config.fields.get(name), list) else ()
+    if len(stated) > 1:
+        return max(1, stated[0]), max(1, stated[1])
+    side = max(1, config.integer(name, default=default))
+    return side, side

@@ -5,7 +5,7 @@ from typing import Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.encoders.audio import whisper, whole_whisper
-from service.architecture.encoders.siglip import NORM, linear_elements, part, text_width
+from service.architecture.encoders.siglip import NORM, linear_elements, part, sides, text_width
 from service.architecture.encoders.tower import (
     Projection,
     Split,
@@ -252,7 +252,7 @@ def midashenglm(config: Config) -> tuple[Tower, ...]:
     width = audio.integer("embed_dim", default=768)
     inner = max(1, int(width * audio.number("mlp_ratio", 4.0)))
     bands, frames = audio.count("n_mels", default=64), audio.integer("target_length", default=1012)
-    patch, step = _square(audio, "patch_size"), _square(audio, "patch_stride")
+    patch, step = sides(audio, "patch_size", default=16), sides(audio, "patch_stride", default=16)
     positions = frames // step[1] + bands // step[0]
     stacked = width * config.count("subsample_factor", default=5)
     scales = 2 * width if audio.number("init_values", 0.0) else 0
@@ -273,12 +273,3 @@ def midashenglm(config: Config) -> tuple[Tower, ...]:
             sound=True,
         ),
     )
-
-
-def _square(audio: Config, name: str, default: int = 16) -> tuple[int, int]:
-    """Return a height and a width, which most configs state as one number."""
-    stated = audio.counts(name) if isinstance(audio.fields.get(name), list) else ()
-    if len(stated) > 1:
-        return max(1, stated[0]), max(1, stated[1])
-    side = audio.count(name, default=default)
-    return side, side
