@@ -221,3 +221,27 @@ def test_flag_of_another_engine() -> None:
     text = "The container exits with `error: invalid argument: --spec-ngram-mod-n-min` if you pass them."
     found = diagnose(read_log(text), None)
     assert found is None or found.cause not in {"speculative_settings", "speculation_failed"}
+
+
+# A check of DeepGEMM, whose condition stands on a line of its own, and one of Marlin's.
+NEXT_N = """\
+vLLM serve with `--speculative-config '{"method":"mtp","num_speculative_tokens":2}'` crashes with:
+
+RuntimeError: Assertion error
+  (.../deepgemm-src/csrc/apis/../jit_kernels/impls/smxx_fp8_fp4_paged_mqa_logits.hpp:233):
+  next_n == 1 or next_n == 2
+"""
+SCALES = "The forward pass failed:\n\nRuntimeError: b_scales dim 1 = 32 is not size_n = 1536\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "advice"),
+    [
+        (NEXT_N, "deep_gemm", "num_speculative_tokens to 1"),
+        (SCALES, "tensors_do_not_fit", "newer release"),
+    ],
+)
+def test_checks_of_kernels(text: str, cause: str, advice: str) -> None:
+    found = ending(text)
+    assert found.cause == cause
+    assert advice in found.remedy
