@@ -251,4 +251,6 @@ def _distinct(layers: Iterable[DecoderLayer]) -> tuple[tuple[DecoderLayer, ...],
 
 def _recurrences(layer: DecoderLayer) -> tuple[Recurrence, ...]:
     mixers = (layer.before, layer.mixer, layer.beside)
-    return tuple(mixer for mixer in mixers if isinstance(mixer, Recurrence))
+    return tuple(
+        mixer for mixer in mixers if isinstance(mixer, Recurrence) and not getattr(mixer, "encodes", False)
+    )

@@ -151,7 +151,9 @@ def _built_owners(
     for index, layer in enumerate(architecture.built_layers):
         mixers = (layer.beside,) if layer.shared is not None else (layer.before, layer.mixer, layer.beside)
         for mixer in mixers:
-            if isinstance(mixer, Attention) and (mixer.encodes or mixer.shares_cache_of is not None):
+            if getattr(mixer, "encodes", False):
+                continue
+            if isinstance(mixer, Attention) and mixer.shares_cache_of is not None:
                 continue
             if isinstance(mixer, TokenMixer | Recurrence):
                 yield index, mixer

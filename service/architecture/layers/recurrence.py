@@ -80,6 +80,8 @@ class ShortConvolution:
     channels: int
     conv_kernel: int
     bias: bool = False
+    encodes: bool = False
+    """It sees the whole prompt both ways, and keeps no state (vLLM 0.33.0, Lfm2BidirectionalShortConv)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 from service.architecture.config import Config
 from service.architecture.encoders import projected_patches
-from service.architecture.pooling import HeadWeights, PoolingHead
+from service.architecture.pooling import HeadWeights, PoolingHead, SequencePooling
 from service.architecture.readers import dense, gated_delta_net
 from service.architecture.readers.family import Family, Wrapper
 from service.architecture.readers.pooling_fields import head_dtype
@@ -30,7 +30,11 @@ def _projected(
         width = config.optional_integer(*names) or default
         weights = HeadWeights(classifier=(text.integer("hidden_size") + bias) * width)
         return PoolingHead(
-            weights=weights, dtype=head_dtype(config), by_token=True, keeps_output=keeps_output
+            SequencePooling.CLS,
+            weights=weights,
+            dtype=head_dtype(config),
+            by_token=True,
+            keeps_output=keeps_output,
         )
 
     return read

@@ -12,6 +12,7 @@ from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.model_ends import ModelEnds
+from service.architecture.layers.recurrence import ShortConvolution
 from service.architecture.pooling import (
     NO_WEIGHTS,
     HeadWeights,
@@ -41,10 +42,10 @@ LOCAL_TOKENS: Final = 128
 
 
 def encoding(layers: tuple[DecoderLayer, ...]) -> tuple[DecoderLayer, ...]:
-    """Return layers whose attention sees a prompt both ways and caches nothing."""
+    """Return layers that see a prompt both ways, and cache nothing."""
     return tuple(
         replace(layer, mixer=replace(layer.mixer, encodes=True))
-        if isinstance(layer.mixer, Attention)
+        if isinstance(layer.mixer, Attention | ShortConvolution)
         else layer
         for layer in layers
     )
