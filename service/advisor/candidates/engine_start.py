@@ -224,13 +224,13 @@ def build_model(
     """
     rules = engine_config.rules
     check_built_class(architecture.class_name, rules.release)
-    check_required_fields(architecture)
     check_layers(
         architecture,
         engine_config.tensor_parallel_size,
         rules.parallelism,
         whole_encoders=engine_config.whole_encoders,
     )
+    check_required_fields(architecture)
     backends = assign(architecture, engine_config)
     check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(engine_config.kv_cache_dtype, architecture, rules.dtypes, engine_config.cache_method)
