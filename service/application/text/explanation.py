@@ -273,9 +273,9 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
         yield f"{_heading(ending)}: {ending.means}"
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
-    yield from _to_do(ending)
     for each in ending.works:
         yield f"The text says on line {each.line} with what it works: {_cut(each.words, MOST_OF_SAID)}"
+    yield from _to_do(ending)
     if ending.wanted:
         yield ending.wanted
     if ending.said is not None:

@@ -32,6 +32,8 @@ class CauseForm:
     """Texts of which one stands anywhere in the log, in small letters; empty for any log."""
     within: tuple[str, ...] = ()
     """Parts of the paths of files, of which one is in the traceback; empty for any traceback."""
+    unless: tuple[str, ...] = ()
+    """Texts of which none stands anywhere in the log, in small letters."""
 
     @property
     def by_message(self) -> bool:
@@ -151,7 +153,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
 
 
 def _form(table: Mapping[str, Any]) -> CauseForm:
-    lists = ("says", "beside", "within")
+    lists = ("says", "beside", "within", "unless")
     if unknown := sorted(table.keys() - {"means", "remedy", *lists}):
         raise ValueError(f"a form has unknown keys: {unknown}")
     return CauseForm(table["means"], table["remedy"], *(tuple(table.get(key, ())) for key in lists))

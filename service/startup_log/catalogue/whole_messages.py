@@ -11,6 +11,8 @@ from service.startup_log.text.lines import LogLine
 
 FENCES: Final = ("```", "~~~")
 """Beginnings of the lines around a block of Markdown."""
+BANNERS: Final = ("-----", "=====", "*****", "#####")
+"""Beginnings of lines that a script writes between two parts of what it prints."""
 MAX_MESSAGE: Final = 2000
 """Characters of the engine's message that are returned."""
 _HEADINGS: Final = ("validation error", "(Request ID: ")
@@ -65,6 +67,6 @@ def _rest(message: str, lines: Sequence[LogLine], at: int) -> str:
 
 def _goes_on(line: LogLine) -> bool:
     """Whether a line can belong to the message above it: no traceback, no end of a block."""
-    if line.text.startswith(FENCES):
+    if line.text.startswith((*FENCES, *BANNERS)):
         return False
     return not any(words in line.text for words in (HEADER, *CHAINED)) and frame_of(line) is None

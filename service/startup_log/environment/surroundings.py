@@ -204,6 +204,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
     """Return what a text says about its release, its GPUs and its platform beside the engine's log."""
     totals = (match for line in lines if "MiB" in line.text and (match := _TOTAL.search(line.text)))
     total = next(totals, None)
+    works = what_works(lines)
     return Surroundings(
         release=_release(lines),
         gpus=_unique(_gpus(lines)),
@@ -212,9 +213,9 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         platform=_platform(lines),
         capability=next(_capabilities(lines), None),
         ray=read_ray_gpus(lines),
-        given=given_settings(lines),
+        given=tuple(each for each in given_settings(lines) if not any(each in said.words for said in works)),
         driver=read_driver(lines),
-        works=what_works(lines),
+        works=works,
         host=host_facts(lines),
         tried=tried_actions(lines),
         gpu_count=_gpu_count(lines),

@@ -10,6 +10,8 @@ from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.catalogue.templates import SentenceIndex
 from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
 from service.startup_log.failures.logged_failure import Failure
+from service.startup_log.prose.sentences import sentences
+from service.startup_log.prose.symptoms import described
 from service.startup_log.text.lines import LogLine
 
 FAILED: Final = "install_failed"
@@ -22,6 +24,8 @@ _KILLED: Final = next(cause for cause in CAUSES if cause.name == "compiler_kille
 _END: Final = "Killed"
 """What a shell prints of a process that SIGKILL ended, alone or before its command."""
 COMPILERS: Final = ("nvcc", "cicc", "ptxas", "cudafe++", "cc1plus", "c++", "g++", "gcc", "clang", "hipcc")
+STOPPED: Final = "ninja: build stopped"
+"""ninja, src/build.cc: the last line of a build of which any step failed."""
 MOST_ABOVE: Final = 3
 """Lines above the word in which the command of a compiler stands: ninja's heading, and the command itself."""
 _SAID: Final = SentenceIndex([words for form in _CAUSE.forms for words in form.says])
@@ -48,7 +52,15 @@ def with_first_error(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         return replace(failure, cause=_KILLED, type="", message=text, line=lines[at].number)
     if failure.cause.name == COMPILED:
         return _with_compiler_s_error(failure, lines)
+    if STOPPED in failure.message and _says_memory(lines):
+        return replace(failure, cause=_KILLED, type="")
     return _with_error_of_output(failure, lines) if failure.cause.name == FAILED else failure
+
+
+def _says_memory(lines: Sequence[LogLine]) -> bool:
+    """Whether a person says that the compilers took the memory of the host, where ninja says only its end."""
+    found = described(sentences(lines), counts=lambda cause: cause is _KILLED)
+    return found is not None and found.cause is _KILLED
 
 
 def _with_error_of_output(failure: Failure, lines: Sequence[LogLine]) -> Failure:

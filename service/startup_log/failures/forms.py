@@ -6,7 +6,7 @@ from dataclasses import replace
 from service.startup_log.catalogue.phrases import CauseForm
 from service.startup_log.failures.advice import facts_in
 from service.startup_log.failures.logged_failure import Failure
-from service.startup_log.failures.stated_rules import stated_form
+from service.startup_log.failures.stated_rules import said_pair, stated_form
 from service.startup_log.text.lines import LogLine
 
 
@@ -19,6 +19,8 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     form = next(fits, None)
     if form is None and failure.type and not failure.paraphrased:
         form = stated_form(failure.cause, failure.message)
+    if form is None and failure.paraphrased:
+        form = said_pair(failure.cause, failure.message)
     return replace(failure, form=form, facts=facts_in(texts))
 
 
@@ -26,5 +28,7 @@ def _fits(form: CauseForm, failure: Failure, texts: Sequence[str]) -> bool:
     if not form.is_of(f"{failure.type}: {failure.message}"):
         return False
     if form.within and not any(part in f"/{frame.path}" for frame in failure.frames for part in form.within):
+        return False
+    if any(words in text for text in texts for words in form.unless):
         return False
     return not form.beside or any(words in text for text in texts for words in form.beside)

@@ -90,7 +90,13 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     # The statement that raises one has its words too, and so can a title above the calls.
     after = lines[at].number if at is not None else 0
     wrapper = min(
-        wrappers, key=lambda line: (line.text.startswith("raise "), line.number <= after), default=None
+        wrappers,
+        key=lambda line: (
+            line.text.startswith("raise "),
+            line.number <= after,
+            not (line.level or line.origin),
+        ),
+        default=None,
     )
     warned = _warning(_quiet_words(lines), lines)
     if warned is not None and (complains or at is not None or wrapper is not None):
@@ -104,6 +110,9 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     origin, frames = where_cut(at, lines)
     if (headed := message_above(at, lines)) is not None and not is_wrapper(headed.message):
         return with_calls(of_exception(headed, lines), replace(of_line(lines[at], origin), frames=frames))
+    if wrapper is not None and origin.cause is None:
+        # The calls are those of the exception that wraps another one.
+        origin = NOWHERE
     return _of_task(replace(of_line(wrapper or lines[at], origin), frames=frames, cut=not below))
 
 

@@ -31,6 +31,8 @@ INTERRUPTED: Final = "interrupted"
 SETTINGS: Final = "settings_refused"
 """The cause of a check whose reason its calls do not show."""
 
+DUMPED: Final = "Dumping input data for V1 LLM engine"
+"""vLLM 0.9.0 to 0.33.0, logging_utils/dump_input.py: a step failed or took too long, whatever the reason."""
 WARNING: Final = "WARNING"
 """The level of what the engine goes on without."""
 _WARNED_ERROR: Final = re.compile(r"\b(?:error|exception|failed)(?: \w{1,20}){0,3}: (\S.*)", re.IGNORECASE)
@@ -131,7 +133,17 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
         return _of_interrupted_hang(found, lines)
     if found is None or found.type or found.cause is None:
         return found
+    if DUMPED in found.message and (hang := _of_titled_hang(lines)) is not None:
+        return hang
     return found if found.cause.name in ENDED or _is_cut(found) else _of_hang(found, found.cause, lines)
+
+
+def _of_titled_hang(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the hang that the title names, beside a log whose only error is the dump of a step's input."""
+    title = described(sentences(lines[:MOST_OF_TITLE]), titles_only=True)
+    if title is None or title.cause is None or title.cause.name not in HANGING:
+        return None
+    return replace(as_described(title), hangs=True)
 
 
 def _of_interrupted_hang(found: Failure, lines: Sequence[LogLine]) -> Failure:

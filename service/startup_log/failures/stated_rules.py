@@ -19,6 +19,11 @@ MOST: Final = 1200
 """Characters of a message that are read."""
 MOST_FLAGS: Final = 3
 """Flags that are named of one rule."""
+LEAST_OF_PAIR: Final = 2
+"""Flags of which a sentence says that they do not go together."""
+PAIR: Final = "flags_not_supported_together"
+"""The cause that says so."""
+_FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]{2,60}")
 CHECK: Final = "settings_refused"
 """The cause that says only that some check refused the settings."""
 OF_RULES: Final = "ValueError"
@@ -91,6 +96,19 @@ def stated_form(cause: FailureCause, message: str) -> CauseForm | None:
                 named = {**parts, "sentence": head, "flags": _flags(head)}
                 return CauseForm(_filled(rule.says, named), advised or _filled(rule.helps, named))
     return CauseForm(cause.means, advised) if advised else None
+
+
+def said_pair(cause: FailureCause, message: str) -> CauseForm | None:
+    """Return what a person says of two settings that do not go together; ``None`` where no two are named."""
+    named = tuple(dict.fromkeys(_FLAG.findall(message))) if cause.name == PAIR else ()
+    if len(named) < LEAST_OF_PAIR:
+        return None
+    flags = " and ".join(named[:MOST_FLAGS])
+    return CauseForm(
+        f"By these words {flags} do not go together in this release, each of which it takes alone.",
+        f"Leave out one of {flags}, or give it its default value; a newer release may take them together, or "
+        "refuse them when it starts.",
+    )
 
 
 def with_part_of_check(failure: Failure) -> Failure:

@@ -207,12 +207,13 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
     """Yield the lines that a person wrote, those of one paragraph joined, and whether it is the title."""
     values = _with_values(all_lines)
     lines = [line for line in all_lines if line.number not in values]
-    fenced, first = False, True
+    fenced, first = _begins_fenced(lines), True
     begin: LogLine | None = None
     text = ""
     for line in lines:
-        if _FENCE.match(line.text):
-            fenced = not fenced
+        if (fence := _FENCE.match(line.text)) is not None:
+            # Only what opens a block names its language.
+            fenced = not fenced or _is_language(line.text[fence.end() :])
         said = not fenced and (_is_said(line) or (first and begin is None and _heads_section(line)))
         if said and begin is not None and text[-1:] not in ".!?:\u3002" and continues(line.text):
             text = f"{text} {line.text}"[: 4 * LONGEST]
@@ -227,6 +228,23 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
             first = False
     if begin is not None:
         yield begin, text, first
+
+
+def _begins_fenced(lines: Sequence[LogLine]) -> bool:
+    """Whether a text begins within a block of code: it has one fence too many, and ends with the last one."""
+    fences = [line for line in lines if _FENCE.match(line.text)]
+    last = next((line for line in reversed(lines) if line.text), None)
+    return (
+        len(fences) % 2 == 1
+        and len(fences) > 1
+        and fences[-1] is last
+        and not _is_language(last.text.strip("`~ "))
+    )
+
+
+def _is_language(text: str) -> bool:
+    """Whether the words behind a fence name the language of the block."""
+    return text.strip().isalpha()
 
 
 def _heads_section(line: LogLine) -> bool:

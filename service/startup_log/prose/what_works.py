@@ -63,7 +63,7 @@ _FIX: Final = re.compile(
     r"\u89e3\u51b3(?:\u65b9\u6848|\u65b9\u6cd5|\u529e\u6cd5)?|\u4fee\u590d|\u89e3\u6c7a|\u5bfe\u51e6|"
     r"\u5bfe\u7b56|\u56de\u907f|\ud574\uacb0(?: \ubc29\ubc95|\ucc45)?)"
     r"(?: applied| implemented| used| that worked| was| is| by| with)?[*_`]{0,3} ?"
-    r"(?:[:\uff1a\u2014\u2192=]|- |by |with )[*_ ]{0,4}\S"
+    r"(?:[:\uff1a\u2014\u2192=]|- |by |with |to )[*_ ]{0,4}\S"
 )
 """The beginning of a sentence with which a person says what mended it."""
 _OPEN: Final = re.compile(
@@ -71,6 +71,23 @@ _OPEN: Final = re.compile(
     r"close applications not in use)\b|\?$"
 )
 """What says that nothing mended it, and what CANN prints as a solution."""
+_NEEDS: Final = re.compile(
+    r"(?i)(?:^|[\s(>*-])without (?:(?:it|this|that|them)\b|setting |passing |the )?[^.`]{0,20}"
+    r"(?:`?-{2}[a-z]|`?[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,40}=|,)"
+)
+"""What says that something fails without a flag, a variable, or what the sentence names before."""
+_SET: Final = re.compile(
+    r"(?<![\w-])--[a-z][a-z0-9-]{2,60}(?![\w-])|(?<![\w-])[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,40}=\w"
+)
+"""A flag or a variable with its value."""
+_FAILS: Final = re.compile(
+    r"(?i)\b(?:\w{0,60}error|fail\w{0,3}|crash\w{0,3}|ooms?|hangs?|exhaust\w{0,3}|stops?|dies|aborts?|refus\w{1,3})\b"
+)
+_NOT_NEEDED: Final = re.compile(r"(?i)\b(?:even|or|also|still|tried|works?|worked|fine|same) without\b|\?$")
+"""What says that it fails with and without it, or works without."""
+_FENCES: Final = ("```", "~~~")
+MOST_OF_BLOCK: Final = 3
+"""Lines of a block of code below a sentence that ends with a colon."""
 _HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")
 
 
@@ -95,7 +112,11 @@ def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:
         if text.count("*") == 1:
             text = _CLOSING.sub("", text)
         if not each.title and _FIX.match(text) is not None and _OPEN.search(text) is None:
-            yield ReportedToWork(each.line.number, _whole(text, each.line, lines)[:MOST_OF_SENTENCE])
+            whole = _whole(text, each.line, lines)[:MOST_OF_SENTENCE]
+            yield ReportedToWork(each.line.number, f"{whole}{_block_below(whole, each.line, lines)}")
+            continue
+        if _is_needed(text):
+            yield ReportedToWork(each.line.number, text[:MOST_OF_SENTENCE])
             continue
         if not (each.title or text.isascii()):
             # A clause is a sentence of its own there, and the line says with what.
@@ -129,6 +150,27 @@ def _whole(text: str, begin: LogLine, lines: Sequence[LogLine]) -> str:
     at = next((at for at in near if lines[at].text.endswith(text[-LEAST_OF_END:])), len(lines))
     below = takewhile(_goes_on, lines[at + 1 : at + 1 + MOST_WRAPPED])
     return text if text.endswith(_ENDS) else " ".join([text, *(line.text.strip() for line in below)])
+
+
+def _is_needed(text: str) -> bool:
+    """Whether a sentence says that a start fails without a flag or a variable that it names."""
+    if "ithout" not in text or _SET.search(text) is None or _NOT_NEEDED.search(text) is not None:
+        return False
+    return _NEEDS.search(text) is not None and _FAILS.search(text) is not None
+
+
+def _block_below(text: str, begin: LogLine, lines: Sequence[LogLine]) -> str:
+    """Return the code below a sentence that ends with a colon, on one line; empty without any."""
+    if not text.endswith(":"):
+        return ""
+    first = next((at for at, line in enumerate(lines) if line.number == begin.number), len(lines))
+    near = range(first, min(first + 2 * MOST_WRAPPED, len(lines)))
+    fence = next((at for at in near if lines[at].text.lstrip().startswith(_FENCES)), None)
+    if fence is None:
+        return ""
+    code = takewhile(lambda line: not line.text.lstrip().startswith(_FENCES), lines[fence + 1 :])
+    said = " ".join(line.text.strip() for line in islice(code, MOST_OF_BLOCK))
+    return f" {said}"[:MOST_OF_SENTENCE].rstrip()
 
 
 def _goes_on(line: LogLine) -> bool:

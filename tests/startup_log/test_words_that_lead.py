@@ -1,0 +1,93 @@
+"""What a text says in plain words leads the answer: its title, what a start needs, what mended it.
+
+Texts are short pieces of public reports of 2025 and 2026, with a reader's cause.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from service.explanation.diagnosis import diagnose
+from service.explanation.explanation_types import Diagnosis
+from service.startup_log.log import read_log
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+PIECES = tomllib.loads((LOGS / "words_that_lead.toml").read_text(encoding="utf-8"))["piece"]
+
+
+def found_in(text: str) -> Diagnosis:
+    found = diagnose(read_log(text), None)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=lambda piece: piece["name"])
+def test_what_helps_is_of_the_member_that_the_text_names(piece: Mapping[str, str]) -> None:
+    found = found_in(piece["text"])
+
+    assert found.cause == piece["cause"]
+    assert piece["helps"] in found.remedy
+    assert "unless" not in piece or piece["unless"] not in found.remedy
+
+
+def test_setting_that_the_text_calls_the_resolution_is_not_one_that_failed() -> None:
+    """The text begins within a block of code, whose opening was not copied."""
+    found = found_in(
+        "RuntimeError: UVA is not available\n```\n\nvLLM 0.26.0 defaults to a new model runner.\n\n"
+        "**Resolution:** run the V1 model runner, which has no UVA dependency:\n\n"
+        "```\nVLLM_USE_V2_MODEL_RUNNER=0\n```\n"
+    )
+
+    assert found.cause == "pinned_memory_off"
+    assert [each.words for each in found.works] == [
+        "Resolution: run the V1 model runner, which has no UVA dependency: VLLM_USE_V2_MODEL_RUNNER=0"
+    ]
+    assert "VLLM_USE_V2_MODEL_RUNNER=0" in found.remedy
+    assert "did not help" not in found.remedy
+
+
+def test_fix_with_its_command_is_quoted() -> None:
+    found = found_in(
+        "```text\nRuntimeError: Triton Error [CUDA]: an illegal memory access was encountered\n```\n\n"
+        "The fix was to disable FlashInfer autotune:\n\n"
+        "```bash\nvllm serve M --no-enable-flashinfer-autotune\n```\n"
+    )
+
+    assert [each.words for each in found.works] == [
+        "The fix was to disable FlashInfer autotune: vllm serve M --no-enable-flashinfer-autotune"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "quoted"),
+    [
+        ("Worker rank 1 needs `--headless` - without it, the worker hits an AssertionError.", True),
+        ("Without `MAX_JOBS=1`, the first start runs into an OOM of the host.", True),
+        ("It crashes even without --enable-prefix-caching, with the same error.", False),
+        ("Without --enforce-eager it also works as it should on two GPUs.", False),
+        ("Does it fail without `--headless` on your nodes?", False),
+    ],
+)
+def test_what_a_start_needs_is_quoted(sentence: str, quoted: bool) -> None:
+    found = found_in(f"vLLM does not start on the second node\n\nRuntimeError: x y z\n\n{sentence}\n")
+
+    assert [each.words for each in found.works] == ([sentence] if quoted else [])
+
+
+def test_worker_s_own_error_is_asked_for_above_the_wrapper() -> None:
+    """vllm-project/vllm#39685."""
+    found = found_in(
+        "[Bug]: # vLLM v0.19.0 - WorkerProc initialization failed with Tensor Parallelism\n\n```\n"
+        "(EngineCore pid=335) ERROR 04-11 22:28:52 [core.py:1108] Exception: WorkerProc initialization "
+        "failed due to an exception in a background process. See stack trace for root cause.\n"
+        "(EngineCore pid=335) Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in\n'
+    )
+
+    assert (found.cause, found.part) == (None, "")
+    assert (
+        found.message.startswith("WorkerProc initialization failed") or "Exception: Worker" in found.message
+    )
+    assert "the lines above" in found.wanted
