@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from service.startup_log.failures.logged_failure import Failure, is_wrapper
+from service.startup_log.failures.logged_failure import Failure, is_of_parent
 
 LINES: Final = (
     "paste what the engine printed: its first lines (release, model, flags), and all lines from the first "
@@ -35,8 +35,6 @@ def wanted_lines(failure: Failure) -> str:
         return BELOW
     if failure.paraphrased:
         return OF_REQUEST if failure.refused else OF_START
-    if failure.cause is None and (failure.follows or (failure.cut and is_wrapper(failure.message))):
-        return ABOVE
-    if failure.cut:
+    if failure.cut and not (failure.cause is None and is_of_parent(failure.message)):
         return BELOW
-    return ""
+    return ABOVE if failure.cause is None and failure.follows else ""

@@ -19,7 +19,14 @@ from service.startup_log.errors.exceptions import QUIET, class_in_task, message_
 from service.startup_log.errors.harmless_errors import of_other_platforms
 from service.startup_log.errors.tracebacks import warns_in_collect_env
 from service.startup_log.failures.cut_tracebacks import last_frame, where_cut
-from service.startup_log.failures.logged_failure import Failure, is_wrapper, of_exception, of_known, of_line
+from service.startup_log.failures.logged_failure import (
+    Failure,
+    is_of_parent,
+    is_wrapper,
+    of_exception,
+    of_known,
+    of_line,
+)
 from service.startup_log.failures.titles import FAULT, explained
 from service.startup_log.prose.sentences import tells
 from service.startup_log.text.lines import LogLine
@@ -110,8 +117,8 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     origin, frames = where_cut(at, lines)
     if (headed := message_above(at, lines)) is not None and not is_wrapper(headed.message):
         return with_calls(of_exception(headed, lines), replace(of_line(lines[at], origin), frames=frames))
-    if wrapper is not None and origin.cause is None:
-        # The calls are those of the exception that wraps another one.
+    if wrapper is not None and origin.cause is None and is_of_parent(wrapper.text):
+        # The calls are the parent's, and not those of the process that failed.
         origin = NOWHERE
     return _of_task(replace(of_line(wrapper or lines[at], origin), frames=frames, cut=not below))
 

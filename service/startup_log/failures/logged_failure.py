@@ -37,6 +37,13 @@ NEAR: Final = 4
 """Lines below a message on which it goes on, where it was wrapped."""
 OF_WORKER: Final = "please check the stack trace above for the root cause"
 """vLLM 0.8.5 to 0.33.0, v1/executor/multiproc_executor.py: what the engine says of a worker's own error."""
+OF_PARENT: Final = (
+    "WorkerProc initialization failed",
+    "Engine core initialization failed",
+    "Engine process failed to start",
+)
+"""vLLM 0.7.0 to 0.33.0, v1/executor/multiproc_executor.py, v1/engine/utils.py: what a process raises when
+another one that it started does not come up."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
 
@@ -122,6 +129,11 @@ class Failure:
 def is_wrapper(text: str) -> bool:
     """Whether a text only says that something else failed."""
     return any(map(text.__contains__, WRAPPERS))
+
+
+def is_of_parent(text: str) -> bool:
+    """Whether a text only says that a process which this one started has failed, whose error stands above."""
+    return any(map(text.__contains__, OF_PARENT))
 
 
 def of_known(
