@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Final
 
 from service.startup_log.catalogue.known_words import shows_death
-from service.startup_log.catalogue.origins import is_starting
+from service.startup_log.catalogue.origins import OF_ENGINE, is_starting
 from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, GONE, MILESTONES, STOPS
 from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.environment.compose_services import bounds, by_service
 from service.startup_log.errors.exceptions import class_in, raises
-from service.startup_log.errors.tracebacks import HEADER, frame_of
+from service.startup_log.errors.tracebacks import HEADER, frame_of, frames_above
 from service.startup_log.failures.failure import NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.logged_failure import Failure, is_of_request
@@ -162,11 +162,14 @@ def _is_of_another_server(served: int, lines: Sequence[LogLine]) -> bool:
 
     A wrapper can start another program then, which writes the same words: both use uvicorn.
     """
-    above = range(served - 1, -1, -1)
-    gone = next((at for at in above if any(map(lines[at].text.__contains__, GONE))), None)
-    if gone is None or not raises(lines[gone].text):
-        return False
-    return all(line.origin is None for line in lines[gone + 1 : served + 1])
+    for at in range(served, -1, -1):
+        text = lines[at].text
+        if at < served and raises(text):
+            calls = () if text.startswith(GONE) else frames_above(at, lines)
+            return text.startswith(GONE) or any(OF_ENGINE in f"/{each.path}" for each in calls)
+        if lines[at].origin is not None:
+            return False
+    return False
 
 
 def _only_stopped(failure: Failure, stopped: int | None) -> bool:

@@ -30,6 +30,12 @@ INFO:     Waiting for application startup.
 INFO:     Application startup complete.
 INFO:     Uvicorn running on http://0.0.0.0:8010 (Press CTRL+C to quit)
 """
+REFUSED = f"""\
+{SERVER} {HEADER}
+{SERVER}   File "/x/vllm/engine/arg_utils.py", line 1, in create_engine_config
+{SERVER}     model_config = self.create_model_config()
+{SERVER} ValueError: User-specified max_model_len (65536) is greater than the derived max_model_len (32768)
+"""
 AGAIN = f"""\
 {SERVER} INFO 03-19 11:20:31 [api_server.py:1] Starting vLLM server on http://0.0.0.0:8000
 {SERVER} INFO:     Application startup complete.
@@ -41,6 +47,12 @@ def test_a_server_that_comes_up_after_the_engine_ended_is_another_one() -> None:
 
     assert _cause(log) == "no_memory_for_cache_blocks"
     assert log.milestone == "cache"
+
+
+def test_the_front_end_s_own_exception_ends_it_too() -> None:
+    log = read_log(f"{REFUSED}{ANOTHER_SERVER}")
+
+    assert _cause(log) == "length_beyond_model"
 
 
 def test_an_engine_that_logs_on_came_up_the_second_time() -> None:
@@ -105,6 +117,32 @@ NOT_READY = """\
 (EngineCore pid=7) INFO 03-16 12:48:46 [backends.py:976] Dynamo bytecode transform time: 0.61 s
 """
 """File 53268813834 of the index that was searched, shortened."""
+REQUESTED = f"""\
+{HEADER}
+  File "/x/site-packages/urllib3/connection.py", line 174, in _new_conn
+    conn = connection.create_connection(
+ConnectionRefusedError: [Errno 111] Connection refused
+
+During handling of the above exception, another exception occurred:
+
+{HEADER}
+  File "/home/x/eval.py", line 12, in <module>
+    r = requests.post("http://localhost:8000/v1/completions", json=body)
+requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=8000): Max retries \
+exceeded with url: /v1/completions (Caused by NewConnectionError('[Errno 111] Connection refused'))
+"""
+"""requests 2.32 and urllib3 2.2, adapters.py and exceptions.py."""
+UNRESOLVED = """\
+httpx.ConnectError: [Errno -2] Name or service not known
+openai.APIConnectionError: Connection error.
+"""
+"""httpx 0.28 and openai 1.0, _exceptions.py."""
+FIRST_OF_BENCHMARK = f"""\
+{HEADER}
+  File "/x/site-packages/vllm/benchmarks/serve.py", line 917, in benchmark
+    raise ValueError(
+ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: X
+"""
 BENCHED = f"""\
 {HEADER}
   File "/x/site-packages/lm_eval/models/vllm_causallms.py", line 120, in __init__
@@ -123,6 +161,9 @@ OSError: A-MODEL is not a local folder and is not a valid model identifier liste
         (LOST, "server_not_reached", "the server ended under these requests"),
         (UNKNOWN_HOST, "server_not_reached", "it asked no server at all"),
         (NOT_READY, "start_timed_out", "gave up"),
+        (REQUESTED, "server_not_reached", "connection was refused"),
+        (UNRESOLVED, "server_not_reached", "it asked no server at all"),
+        (FIRST_OF_BENCHMARK, "request_failed", "sends one request before it measures"),
     ],
 )
 def test_what_a_client_reports_is_the_client_s(text: str, cause: str, means: str) -> None:
@@ -150,6 +191,12 @@ def test_a_traceback_below_which_the_engine_logs_on_ended_nothing() -> None:
     assert _failure(read_log(PASSED_OVER)).type == "IndexError"
     failed = read_log(f"{PASSED_OVER}{LATER}torch.OutOfMemoryError: CUDA out of memory.\n")
     assert _cause(failed) == "out_of_memory"
+
+
+def test_ranks_that_do_not_find_each_other_are_no_clients() -> None:
+    logged = "INFO 03-16 12:48:44 [parallel_state.py:1] world_size=2\n"
+
+    assert _cause(read_log(f"{logged}{REQUESTED}")) == "ranks_not_connected"
 
 
 def _failure(log: StartupLog) -> Failure:

@@ -22,6 +22,14 @@ ROWS = """\
 | CUDA out of memory | take a GPU with more memory |
 | ValueError: No available memory for the cache blocks | raise --gpu-memory-utilization |
 """
+HANGS = """\
+The server hangs at its start.
+
+| config | result |
+| --- | --- |
+| TP=1, 0.90 | `torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.2 GiB` |
+| TP=2, 0.90 | ok |
+"""
 ADVICE = (
     "> 若启动时报 `ModuleNotFoundError: No module named 'flash_attn.ops'`"
     "\uff0c通常是环境里装了 `flash-attn-4`\uff08会留下一个空的包\uff09。"
@@ -79,6 +87,11 @@ A test on the other node was then **OOM-killed (exit 137)** during the loading o
     [
         (ROW, "out_of_memory"),
         (ROWS, None),
+        (HANGS, "out_of_memory"),
+        (
+            "It hangs at the start.\nIf you see `RuntimeError: CUDA out of memory`, lower it.\n",
+            "worker_hangs",
+        ),
         (ADVICE, "build_does_not_match"),
         ("> 若启动日志出现 `CUDA out of memory`, 请换卡。\n", None),
         (CHOICE, "unknown_argument"),

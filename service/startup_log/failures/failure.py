@@ -32,6 +32,7 @@ from service.startup_log.errors.tracebacks import (
     is_source,
     of_collect_env,
 )
+from service.startup_log.failures.client_connections import as_client_connection
 from service.startup_log.failures.described_failures import of_quoting_title
 from service.startup_log.failures.errors_above import with_error_above
 from service.startup_log.failures.failed_builds import with_first_error
@@ -112,14 +113,17 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     no_report = only_describes_change(lines) or is_document(printed)
     found = None if no_report else of_hang(_root_of(printed), printed)
     found = None if found is None else with_error_above(found, printed)
+    if found is None or found.paraphrased:
+        noted = None if no_report else of_note(lines, beside=found)
+        found = noted or found
     if found is None:
-        return None if no_report else of_note(lines)
+        return None
     if found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:
         return older
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
-    found = with_loaded_weights(as_refused_request(found))
+    found = as_client_connection(with_loaded_weights(as_refused_request(found)), lines)
     found = with_part_of_check(with_inspected(with_first_error(found, lines), lines))
     return with_form(with_reason(found, lines) if vague else found, lines)
 
