@@ -7,7 +7,7 @@ every class that is read with its own config or the library's default (seeds 202
 float16), models of text and media whose text part ties its output and whose whole config does not, and the
 reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
-(seeds 20261401, 20261402 and 20261404 to 20261408; C behind the seed: custom code, for which a class without
+(seeds 20261401, 20261402 and 20261404 to 20261409; C behind the seed: custom code, for which a class without
 rules stood), two pipeline stages (`stage`), four ranks with whole experts on one (`wide`) and a layout of
 compressed-tensors (`stored`) of classes that no seed drew so, encoders by the defaults of their config
 classes (`towers`), of configs whose code was replaced by a class without rules (`custom`), of
