@@ -60,7 +60,12 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         foreseen=foreseen,
         fixes=fixes,
         offers=() if beside.is_planned else offers(log.at_failure, failure),
-        notes=(*beside.notes, *_of_many_gpus(fixes, run), *cost_notes(fixes)),
+        notes=(
+            *_said_reason(logged, log),
+            *beside.notes,
+            *_of_many_gpus(fixes, run),
+            *cost_notes(fixes),
+        ),
         serving=logged.serving,
         refused=logged.refused,
         answers=logged.answers,
@@ -74,6 +79,13 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         works=() if log.earlier else log.around.works,
         wanted=wanted_lines(logged),
     )
+
+
+def _said_reason(logged: Failure, log: StartupLog) -> Iterator[str]:
+    """Yield what a person says of the reason, beside the program's message, which may show none."""
+    reason = log.around.reason
+    if reason is not None and not log.earlier and reason.line != logged.line:
+        yield f"The text says on line {reason.line} why: {reason.words}"
 
 
 def _of_many_gpus(fixes: Sequence[Fix], run: PlannedStart | None) -> Iterator[str]:

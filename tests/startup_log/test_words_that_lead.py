@@ -91,3 +91,30 @@ def test_worker_s_own_error_is_asked_for_above_the_wrapper() -> None:
         found.message.startswith("WorkerProc initialization failed") or "Exception: Worker" in found.message
     )
     assert "the lines above" in found.wanted
+
+
+@pytest.mark.parametrize(
+    ("sentence", "quoted"),
+    [
+        ("Cause: pip installed a torch for the CPU alone.", True),
+        ("The root cause is an underflow on GPUs with one copy engine.", True),
+        ("\u6839\u56e0\u662f GPU \u7684\u9a71\u52a8\u592a\u65e7\u4e86\u3002", True),
+        ("I could not find the root cause of this error.", False),
+        ("See root cause above, there is nothing else here.", False),
+        ("Is the crash due to the driver of this machine?", False),
+        ("Reason: DEPLOYMENT_ROLLOUT - Instance started by a deployment.", False),
+    ],
+)
+def test_reason_that_a_person_gives_is_quoted(sentence: str, quoted: bool) -> None:
+    found = found_in(f"vLLM does not start here\n\nRuntimeError: x y z\n\n{sentence}\n")
+
+    assert found.notes == ((f"The text says on line 5 why: {sentence}",) if quoted else ())
+
+
+def test_value_of_a_flag_stays_beside_it() -> None:
+    """vLLM 0.33.0, engine/arg_utils.py and platforms/cpu.py."""
+    chosen = found_in("ValueError: --kda-prefill-backend=fused is only available on ROCm.\n")
+    cache = found_in("ValueError: --kv-cache-dtype fp8 is not supported by MLA attention on CPU.\n")
+
+    assert chosen.remedy.startswith("Leave out --kda-prefill-backend=fused if it is set, or")
+    assert cache.remedy.startswith("Leave out --kv-cache-dtype fp8 if it is set, or")

@@ -12,7 +12,8 @@ _SMALLER: Final = re.compile(
     re.IGNORECASE,
 )
 _REMOVED: Final = re.compile(
-    r"(?P<verb>remove|leave out|start without) (?P<flag>--[a-z][a-z0-9-]{2,60})(?![\w-])(?! if)",
+    r"(?P<verb>remove|leave out|start without) (?P<flag>--[a-z][a-z0-9-]{2,60})(?![\w-])"
+    r"(?:=[\w.]{1,40})?(?: (?!only|as|from|or|and|at)[\w.]{2,40}(?=[,.;]|$))?(?! if)",
     re.IGNORECASE,
 )
 _OR: Final = re.compile(r",? or |, ")

@@ -10,6 +10,7 @@ from service.startup_log.environment.drivers import Driver, read_driver
 from service.startup_log.environment.given_settings import given_settings
 from service.startup_log.environment.host_facts import host_facts, tried_actions
 from service.startup_log.environment.ray_resources import RayGpus, read_ray_gpus
+from service.startup_log.prose.said_reasons import said_reason
 from service.startup_log.prose.what_works import ReportedToWork, what_works
 from service.startup_log.text.lines import LogLine
 
@@ -188,6 +189,8 @@ class Surroundings:
     """Of the GPU, with the CUDA of the installed torch; ``None`` where the text does not print both."""
     works: tuple[ReportedToWork, ...] = ()
     """Sentences that say with what it works."""
+    reason: ReportedToWork | None = None
+    """The sentence that says why it failed."""
     host: frozenset[str] = frozenset()
     """What the text tells of the host, by the names of host_facts.toml."""
     tried: frozenset[str] = frozenset()
@@ -216,6 +219,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         given=tuple(each for each in given_settings(lines) if not any(each in said.words for said in works)),
         driver=read_driver(lines),
         works=works,
+        reason=said_reason(lines),
         host=host_facts(lines),
         tried=tried_actions(lines),
         gpu_count=_gpu_count(lines),

@@ -1,0 +1,46 @@
+"""Finds the sentence in which a person says why something failed."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from service.startup_log.catalogue.phrases import WRAPPERS
+from service.startup_log.prose.sentences import sentences
+from service.startup_log.prose.what_works import MOST_OF_SENTENCE, ReportedToWork
+from service.startup_log.text.lines import LogLine
+
+_WORDS: Final = (
+    *("ause", "eason", "culprit", "due to", "traced", "urns out", "urned out"),
+    *("\u6839\u56e0", "\u539f\u56e0", "\u56e0\u4e3a", "\uc6d0\uc778"),
+)
+"""Parts of words of which one is in each such sentence."""
+_SAYS_WHY: Final = re.compile(
+    r"(?i)\b(?:root cause|cause[*`]{0,3}:|(?:is|was|are|were|been) (?:caused by|due to)|"
+    r"the (?:actual |real |true |underlying |likely )?(?:cause|reason|culprit)\b.{0,40}\b(?:is|was)|"
+    r"(?:fail|crash)\w{0,3} because|traced (?:it |this )?(?:back )?to|turn(?:s|ed) out (?:to be|that))|"
+    r"(?:\u6839\u56e0|\u539f\u56e0)[*`]{0,3}(?:\u662f|\u5728\u4e8e|\uff1a|: )|\u662f\u56e0\u4e3a|"
+    r"\u539f\u56e0\u306f|\uc6d0\uc778\uc740"
+)
+"""What shows that a sentence says why."""
+_OPEN: Final = re.compile(
+    r"(?i)\b(?:not sure|unsure|unclear|unknown|(?:don't|do not) know|"
+    r"(?:can't|cannot|couldn't|could not) find|find (?:the|out)|"
+    r"identify|see (?:the )?(?:root|stack)|for (?:the )?root cause|no root cause|what|why|"
+    r"which is|whether|how|if|maybe|isn't|wasn't|is not|was not|not the|would|should)\b|"
+    r"\?$|[:\uff1a\uff0c\uff1f]$"
+)
+"""What shows that it asks for the reason, supposes one, denies it, or does not end with it."""
+
+
+def said_reason(lines: Sequence[LogLine]) -> ReportedToWork | None:
+    """Return the first sentence below the title that says why something failed, unchecked."""
+    if not any(word in line.text for line in lines if line.origin is None for word in _WORDS):
+        return None
+    for each in sentences(lines):
+        if each.title or not any(map(each.text.__contains__, _WORDS)):
+            continue
+        says = _SAYS_WHY.search(each.text) is not None and _OPEN.search(each.text) is None
+        if says and not any(map(each.text.__contains__, WRAPPERS)):
+            words = each.text.replace("**", "").strip(" -*>#")
+            return ReportedToWork(each.line.number, words[:MOST_OF_SENTENCE])
+    return None
