@@ -193,6 +193,46 @@ def test_a_traceback_below_which_the_engine_logs_on_ended_nothing() -> None:
     assert _cause(failed) == "out_of_memory"
 
 
+USAGE = f"""\
+Exception in thread Thread-5 (_report_usage_worker):
+{HEADER}
+  File "/x/site-packages/cpuinfo/cpuinfo.py", line 2759, in get_cpu_info
+    output = json.loads(output, object_hook = _utf_to_str)
+json.decoder.JSONDecodeError: Expecting value: line 1 column 2 (char 1)
+"""
+
+
+def test_a_thread_that_reports_usage_ended_nothing() -> None:
+    assert read_log(f"{USAGE}{LATER}").failure is None
+    assert _cause(read_log(f"{USAGE}torch.OutOfMemoryError: CUDA out of memory.\n{LATER}")) == "out_of_memory"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "datasets.DatasetNotFoundError: Dataset 'x' doesn't exist on the Hub or cannot be accessed",
+            "repository_not_found",
+        ),
+        (
+            "ERROR [open_webui.routers.openai] Connection error: Cannot connect to host vllm:8000",
+            "server_not_reached",
+        ),
+        ("ERROR: vLLM failed to become healthy in 600 seconds", "start_timed_out"),
+        (
+            "requests.ReadTimeout: HTTPConnectionPool(host='localhost', port=8000): Read timed out.",
+            "client_timed_out",
+        ),
+        (
+            "openai.InternalServerError: Error code: 500 - {'message': 'EngineCore encountered an issue.'}",
+            "engine_died_serving",
+        ),
+    ],
+)
+def test_messages_of_clients_are_known(text: str, cause: str) -> None:
+    assert _cause(read_log(text)) == cause
+
+
 def test_ranks_that_do_not_find_each_other_are_no_clients() -> None:
     logged = "INFO 03-16 12:48:44 [parallel_state.py:1] world_size=2\n"
 
