@@ -9,12 +9,13 @@ reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 exp
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
 (seeds 20261401, 20261402 and 20261404 to 20261409; C behind the seed: custom code, for which a class without
 rules stood), two pipeline stages (`stage`), four ranks with whole experts on one (`wide`) and a layout of
-compressed-tensors (`stored`) of classes that no seed drew so, encoders by the defaults of their config
-classes (`towers`), of configs whose code was replaced by a class without rules (`custom`), of
-DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR (`omni`), a class that transformers runs since vLLM dropped its own
-(`dropped`), and every other class of 0.33.0's registry, and of 0.20.2's, with a config.json or params.json
-written for it, of published widths and few layers, those with encoders in five quantized layouts (`class`).
-Most models with more than eight layers were cut to eight, but for the last nine kinds.
+compressed-tensors (`stored`) of classes that no seed drew so, the same layout with the lists that tools write
+for encoders (`listed`), encoders by the defaults of their config classes (`towers`), of configs whose code a
+class without rules replaced (`custom`), of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR (`omni`), a class that
+transformers runs since vLLM dropped its own (`dropped`), and every other class of 0.33.0's registry, and of
+0.20.2's, with a config.json or params.json written for it, of published widths and few layers, those with
+encoders in five quantized layouts (`class`).
+Most models with more than eight layers were cut to eight, but for the last ten kinds.
 Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
 headers that name the quantized layers.
 """
