@@ -9,6 +9,8 @@ from service.advisor.fixes.fix_notes import cost_notes
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
 from service.explanation.failure_fixes import memory_fixes, other_fixes
+from service.explanation.given_flags import REMEDY as GIVEN_REMEDY
+from service.explanation.given_flags import flags_given_all_the_same, means_of_given
 from service.explanation.offers import offers
 from service.explanation.planned_start import PlannedStart
 from service.explanation.remedies.fitting_remedy import fitting_remedy
@@ -120,6 +122,9 @@ def _means_of_class(failure: Failure) -> str:
 
 def _means(log: StartupLog, failure: Failure, means: str) -> str:
     """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
+    if failure.form is None and failure.cause is not None:
+        flags = flags_given_all_the_same(failure.cause, log)
+        means = means_of_given(flags) if flags else means
     if failure.cause is not None and (own := failure.cause.platforms.get(log.around.platform or "")):
         means = own["means"]
     elif failure.form is not None:
@@ -133,6 +138,8 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
     """Return what helps: first what the part that failed suggests, then what helps against the cause."""
     if cause is None:
         return ""
+    if failure.form is None and flags_given_all_the_same(cause, log):
+        return GIVEN_REMEDY
     if own := cause.platforms.get(log.around.platform or ""):
         return own["remedy"]
     form = failure.form if failure.cause is cause else None

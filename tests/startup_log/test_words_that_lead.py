@@ -118,3 +118,60 @@ def test_value_of_a_flag_stays_beside_it() -> None:
 
     assert chosen.remedy.startswith("Leave out --kda-prefill-backend=fused if it is set, or")
     assert cache.remedy.startswith("Leave out --kv-cache-dtype fp8 if it is set, or")
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (
+            "--enable-auto-tool-choice --tool-call-parser hermes",
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        ),
+        (
+            "--trust-remote-code",
+            "ValueError: The repository a/b contains custom code which must be executed to load it.",
+        ),
+    ],
+)
+def test_flag_that_is_given_is_not_called_absent(flags: str, error: str) -> None:
+    given = found_in(f"```\nvllm serve a/b {flags}\n```\n\n{error}\n")
+    absent = found_in(f"```\nvllm serve a/b\n```\n\n{error}\n")
+    mended = found_in(
+        f"{error}\n\nThe fix was to pass what it asks for:\n\n```\nvllm serve a/b {flags}\n```\n"
+    )
+
+    assert given.cause == absent.cause == mended.cause
+    assert flags.split(maxsplit=1)[0] in given.means
+    assert "the one that runs" in given.remedy
+    assert flags.split(maxsplit=1)[0] in absent.remedy
+    assert "the one that runs" not in absent.remedy + mended.remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        ("It was reached via `flashinfer_autotune`.", True),
+        (
+            "INFO 06-11 10:00:00 [kernel_warmup.py:72] Skipping FlashInfer autotune because it is disabled.",
+            False,
+        ),
+    ],
+)
+def test_autotuning_that_failed_can_be_left_out(said: str, first: bool) -> None:
+    """vLLM 0.33.0, model_executor/warmup/kernel_warmup.py."""
+    found = found_in(
+        f"RuntimeError: Triton Error [CUDA]: an illegal memory access was encountered\n\n{said}\n"
+    )
+
+    assert ("--no-enable-flashinfer-autotune" in found.remedy) is first
+
+
+def test_kernels_of_linear_layers_are_not_those_of_attention() -> None:
+    found = found_in(
+        "Traceback (most recent call last):\n"
+        '  File "/x/site-packages/flashinfer/gemm/gemm_base.py", line 9, in mm_fp4\n    run()\n'
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    )
+
+    assert "--linear-backend" in found.remedy
+    assert "--attention-backend" not in found.remedy

@@ -86,6 +86,8 @@ class FailureCause:
     """Words of people, in lower case, for texts in which nothing of the engine's own shows a cause."""
     remedies: Mapping[str, str] = field(default_factory=dict)
     """What helps instead, by the last milestone that the start reached."""
+    absent: tuple[str, ...] = ()
+    """Names of flags of which it says that the start has none."""
 
     platforms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """``means`` and ``remedy`` instead, by the platform that the log names."""
@@ -119,6 +121,7 @@ _OPTIONAL: Final = {
     "warned",
     "decides",
     "of_request",
+    "absent",
     "platforms",
     "form",
 }
@@ -147,6 +150,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
         unless=tuple(table.get("unless", ())),
         prose=tuple(table.get("prose", ())),
         remedies=table.get("remedies", {}),
+        absent=tuple(table.get("absent", ())),
         platforms=table.get("platforms", {}),
         forms=tuple(map(_form, table.get("form", ()))),
     )
