@@ -16,7 +16,7 @@ from service.explanation.planned_start import PlannedStart
 from service.explanation.remedies.fitting_remedy import fitting_remedy
 from service.explanation.taken_memory import BesideOthers, beside_others
 from service.explanation.wanted_lines import wanted_lines
-from service.startup_log.catalogue.origins import meaning_of, milestone_of
+from service.startup_log.catalogue.origins import meaning_of, milestone_of, milestone_said
 from service.startup_log.catalogue.phrases import FailureCause
 from service.startup_log.environment.drivers import needed_for, words_of
 from service.startup_log.failures.advice import AdvisedStart, advice_for
@@ -145,7 +145,11 @@ def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> st
     form = failure.form if failure.cause is cause else None
     if form is not None and not failure.by_place:
         return form.remedy
-    reached = SERVING if failure.serving else milestone_of(failure.frames) or log.failed_after
+    reached = (
+        SERVING
+        if failure.serving
+        else milestone_of(failure.frames) or log.failed_after or milestone_said(failure.message)
+    )
     if cause.name == DRIVER and log.around.driver is not None:
         return f"{words_of(needed_for(failure.message, log.around.driver))} {cause.remedy}".strip()
     start = AdvisedStart(log.release, {**log.resolved, **log.flags}, reached)

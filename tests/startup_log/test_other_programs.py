@@ -2,6 +2,8 @@
 
 import pytest
 
+from service.application.text.explanation import headline
+from service.explanation.explain import explain
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import StartupLog, read_log
 
@@ -200,6 +202,12 @@ Exception in thread Thread-5 (_report_usage_worker):
     output = json.loads(output, object_hook = _utf_to_str)
 json.decoder.JSONDecodeError: Expecting value: line 1 column 2 (char 1)
 """
+
+
+def test_a_client_without_an_answer_is_no_refused_request() -> None:
+    said = headline(explain(read_log(UNKNOWN_HOST), None))
+
+    assert said == "A client reports a failure on line 2: server not reached."
 
 
 def test_a_thread_that_reports_usage_ended_nothing() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.explanation.diagnosis import diagnose
 from service.startup_log.log import read_log
 
 RAISED = (
@@ -108,3 +109,18 @@ def test_what_the_text_says_comes_before_a_word_of_it(text: str, cause: str | No
     failure = read_log(text).failure
 
     assert (None if failure is None or failure.cause is None else failure.cause.name) == cause
+
+
+def test_a_check_that_refuses_a_start_is_no_hang_of_another_sentence() -> None:
+    failure = read_log(REMARK).failure
+
+    assert failure is not None
+    assert not failure.hangs
+
+
+def test_a_step_that_a_row_names_says_what_helps() -> None:
+    diagnosis = diagnose(read_log(ROW), None)
+
+    assert diagnosis is not None
+    # The cache is there in the warm-up, so that less of it leaves room.
+    assert "Lower --gpu-memory-utilization" in diagnosis.remedy

@@ -55,6 +55,8 @@ STOPS: Final = "ends_without_a_word"
 DIED: Final = "engine_died_serving"
 """The cause of which a text says only that the engine ended."""
 OF_THE_PROGRAM: Final = "program_fault"
+OF_CLIENTS: Final = frozenset({"server_not_reached", "client_timed_out", "client_keyword_unknown"})
+"""Causes of a client that got no answer, which is no request that the engine refused."""
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
     Agreement.AGREES: "=",
@@ -145,7 +147,11 @@ def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
 def _of_a_running_engine(log: StartupLog, ending: Diagnosis, cause: str) -> str:
     if ending.cause == OF_THE_PROGRAM:
         return f"The program that calls the engine failed on line {ending.line}, not the engine."
-    if ending.refused and log.milestone == SERVING and ending.start is None:
+    started = log.milestone == SERVING and ending.start is None
+    if ending.cause in OF_CLIENTS:
+        engine = "The engine started and serves; a client" if started else "A client"
+        return f"{engine} reports a failure on line {ending.line}: {cause}."
+    if ending.refused and started:
         return f"The engine started and serves; it refused a request, on line {ending.line}: {cause}."
     if ending.refused:
         return f"The engine runs and refused a request, on line {ending.line}: {cause}."

@@ -235,6 +235,11 @@ def milestone_of(frames: Sequence[Frame]) -> str:
     return next((name for name, functions in _REACHED if not functions.isdisjoint(called)), "")
 
 
+def milestone_said(text: str) -> str:
+    """Return the milestone that a start had reached, by a step that a sentence names; empty for none."""
+    return next((name for name, functions in _REACHED if any(map(text.__contains__, functions))), "")
+
+
 def is_starting(frames: Sequence[Frame]) -> bool:
     """Whether the calls are of a start: one of the engine's own that only a start makes, or a step of it."""
     own = (each for each in frames if OF_ENGINE in f"/{each.path}")

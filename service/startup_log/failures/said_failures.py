@@ -166,7 +166,8 @@ def _of_hang(found: Failure, cause: FailureCause, lines: Sequence[LogLine]) -> F
     if found.paraphrased and logged.level and title is not None:
         line = title.sentence.line
         return replace(found, message=title.sentence.text[:MAX_MESSAGE], line=line.number, hangs=True)
-    if found.paraphrased and cause.of_request:
+    if found.paraphrased and (cause.of_request or cause.stage):
+        # A check of a start that refuses ends it.
         return found
     if found.paraphrased or cause.name in HANGING:
         return replace(found, hangs=True)
