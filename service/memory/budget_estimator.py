@@ -305,6 +305,7 @@ class _Start:
             self.constants.device,
             several_ranks=inputs.tensor_parallel_size > 1,
             unified_memory=inputs.unified_memory,
+            eager=inputs.enforce_eager,
         )
         sends = inputs.enable_expert_parallel and inputs.data_parallel_size > 1
         buffers = self._exchange_buffers() if sends else None

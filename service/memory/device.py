@@ -24,6 +24,8 @@ class NonTorchGrowth(RankRanges):
 
     capability: tuple[int, int]
     """Least compute capability that the sizes are for."""
+    several_eager: MibRange | None = None
+    """The same on several ranks that compile nothing, where it differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +87,23 @@ def free_memory(total: Estimate, constants: DeviceConstants, *, several_ranks: b
 
 
 def non_torch_growth(
-    capability: tuple[int, int], constants: DeviceConstants, *, several_ranks: bool, unified_memory: bool
+    capability: tuple[int, int],
+    constants: DeviceConstants,
+    *,
+    several_ranks: bool,
+    unified_memory: bool,
+    eager: bool = False,
 ) -> Estimate:
     """Return the bytes that libraries allocate outside PyTorch during the profile run.
 
     ``several_ranks``: tensor parallelism spans more than one GPU. ``unified_memory``: the GPU shares the
-    host's memory.
+    host's memory. ``eager``: nothing is compiled, so that no pass fuses the exchange of ranks.
     """
     if unified_memory:
         return from_range(constants.unified_mib, Basis.ASSUMED, constants.sources["unified_mib"])
     growth = for_capability(constants.growth_mib, capability)
-    size = growth.several if several_ranks else growth.one
+    several = (growth.several_eager if eager else None) or growth.several
+    size = several if several_ranks else growth.one
     return from_range(size, Basis.CALIBRATED, constants.sources["growth_mib"])
 
 

@@ -11,8 +11,9 @@ from service.gpus.catalog import find_gpu
 from service.memory.budget_estimator import estimate_budget
 from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
-from service.memory.device import device_total
-from service.units import GIB
+from service.memory.constants import constants_at
+from service.memory.device import device_total, non_torch_growth
+from service.units import GIB, MIB
 from tests.memory.recorded import (
     altered,
     bundled,
@@ -215,3 +216,33 @@ def test_memory_of_the_host_is_the_least_certain() -> None:
 
     assert shared.high - shared.low > apart.high - apart.low
     assert shared.basis is Basis.ASSUMED
+
+
+@pytest.mark.parametrize(
+    ("release", "compute_capability", "several", "saved_mib"),
+    [
+        ("0.16.0", (9, 0), True, 0),
+        ("0.19.0", (9, 0), True, 2155 - 560),
+        ("0.33.0", (10, 3), True, 2130 - 560),
+        ("0.23.0", (8, 9), True, 0),
+        ("0.23.0", (12, 0), True, 0),
+        ("0.23.0", (9, 0), False, 0),
+    ],
+)
+def test_only_a_compiled_start_fuses_the_all_reduce(
+    release: str, compute_capability: tuple[int, int], several: bool, saved_mib: int
+) -> None:
+    """vLLM 0.19.0 to 0.33.0, enable_allreduce_rms_fusion: several ranks of Hopper or data-center Blackwell.
+
+    OPTIMIZATION_LEVEL_00, which --enforce-eager sets, leaves the pass out and with it FlashInfer's room.
+    """
+    constants = constants_at(Version(release)).device
+    compiled, eager = (
+        non_torch_growth(
+            compute_capability, constants, several_ranks=several, unified_memory=False, eager=runs_eagerly
+        )
+        for runs_eagerly in (False, True)
+    )
+
+    assert compiled.bytes - eager.bytes == saved_mib * MIB
+    assert eager.high <= compiled.high
