@@ -280,6 +280,7 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
         FAMILIES[inner],
         multimodal=True,
         bidirectional_media=wrapper.bidirectional_media,
+        largest_media_item=wrapper.largest_media_item,
         splits_media_heads=wrapper.splits_media_heads,
         supports_pipeline=wrapper.supports_pipeline and FAMILIES[inner].supports_pipeline,
         towers=wrapper.towers,

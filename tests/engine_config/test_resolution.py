@@ -16,6 +16,7 @@ from service.engines.releases import rules_for
 from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture
 from tests.accuracy.recorded import RECURRENT
+from tests.accuracy.startups_models import find_model
 
 LLAMA, QWEN, GEMMA4 = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3.6-35B-A3B", "google/gemma-4-31B-it"
 
@@ -46,6 +47,23 @@ def engine_config(
 def test_default_batches(release: str, gpu: str, limits: tuple[int, int]) -> None:
     found = engine_config(LLAMA, release, gpu=gpu)
     assert (found.max_num_batched_tokens, found.max_num_seqs) == limits
+
+
+@pytest.mark.parametrize(
+    ("model", "release", "gpu", "tokens"),
+    [
+        (GEMMA4, "0.21.0", "rtx-5090-32gb", 2048),
+        (GEMMA4, "0.22.0", "rtx-5090-32gb", 2496),
+        ("google/gemma-4-12B-it", "0.25.1", "rtx-5090-32gb", 2496),
+        ("google/gemma-4-12B-it", "0.25.1", "h100-sxm-80gb", 8192),
+    ],
+)
+def test_the_longest_video_raises_the_default_batch(model: str, release: str, gpu: str, tokens: int) -> None:
+    """32 frames of 78 tokens; a log of gemma-4-12B on an RTX 5090 has the cache of such a batch (t027)."""
+    architecture = find_model(model).model.architecture
+    found = resolve_engine_config(architecture, PLAIN, rules_for(Version(release)), find_gpu(gpu))
+
+    assert found.max_num_batched_tokens == tokens
 
 
 @pytest.mark.parametrize(("release", "tokens"), [("0.11.0", 8192), ("0.11.1", 64)])

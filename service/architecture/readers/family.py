@@ -87,6 +87,7 @@ class Wrapper:
     model_type: str | None = None
     """``model_type`` of a text part that does not name its own."""
     bidirectional_media: Callable[[Config], bool] = lambda _: False
+    largest_media_item: int | None = None
     splits_media_heads: bool = False
     supports_pipeline: bool = True
     towers: Callable[[Config], tuple[Tower, ...] | None] | None = None

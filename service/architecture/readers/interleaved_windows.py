@@ -23,7 +23,10 @@ from service.architecture.readers.family import (
 )
 
 GEMMA4_VIDEO_TOKENS: Final = 32 * (70 + 2 + 6)
-"""32 frames of 70 soft tokens, 2 markers and a time stamp of 6 (vLLM 0.24.0, gemma4_mm.py)."""
+"""32 frames of 70 soft tokens, 2 markers and a time stamp of 6.
+
+Source: vLLM 0.24.0, gemma4_mm.py; 0.23.0 to 0.33.0, gemma4_unified.py get_mm_max_tokens_per_item.
+"""
 GEMMA4_GLOBAL_HEAD: Final = 512
 """transformers, Gemma4TextConfig.global_head_dim."""
 SLIDING: Final = "sliding_attention"

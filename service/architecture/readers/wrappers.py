@@ -28,6 +28,7 @@ from service.architecture.encoders import (
     whole_projectors,
 )
 from service.architecture.readers.family import Wrapper
+from service.architecture.readers.interleaved_windows import GEMMA4_VIDEO_TOKENS
 
 _THINKER: Final = ("thinker_config", "text_config")
 _AS_DECLARED: Final = Wrapper()
@@ -170,6 +171,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Gemma4UnifiedForConditionalGeneration": Wrapper(
         "Gemma4ForCausalLM",
         bidirectional_media=lambda text: text.fields.get("use_bidirectional_attention") == "vision",
+        largest_media_item=GEMMA4_VIDEO_TOKENS,
         towers=pooled_patches.gemma4_unified,
     ),
     "Glm4vForConditionalGeneration": Wrapper(
