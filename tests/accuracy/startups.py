@@ -222,7 +222,8 @@ def third_part(board: Board) -> Table:
         "11-28": {Part.SEVENTH},
         "afternoon": {Part.EIGHTH},
         "28th, evening": {Part.NINTH},
-        "the first eight": NEVER_FITTED - {Part.NINTH},
+        "28th, night": {Part.TENTH},
+        "the first nine": NEVER_FITTED - {Part.TENTH},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

@@ -41,6 +41,8 @@ EIGHTH: Final = "e"
 """The same of those that were gathered after these, in the same way."""
 NINTH: Final = "i"
 """The same of those that were gathered after these, in the same way."""
+TENTH: Final = "t"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -76,6 +78,8 @@ class Part(StrEnum):
     """Gathered after these, and scored once before anything was changed."""
     NINTH = "held out: sealed 2026-11-28, evening"
     """Gathered after these, and scored once before anything was changed."""
+    TENTH = "held out: sealed 2026-11-28, night"
+    """Gathered after these, and scored once before anything was changed."""
 
 
 NEVER_FITTED: Final = frozenset(
@@ -89,6 +93,7 @@ NEVER_FITTED: Final = frozenset(
         Part.SEVENTH,
         Part.EIGHTH,
         Part.NINTH,
+        Part.TENTH,
     }
 )
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
@@ -108,6 +113,7 @@ WHOLE: Final = {
     SEVENTH: Part.SEVENTH,
     EIGHTH: Part.EIGHTH,
     NINTH: Part.NINTH,
+    TENTH: Part.TENTH,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

@@ -99,6 +99,8 @@ def read_startup(row: Row) -> Startup:
     flags = _flags({**row, **_READINGS["told"].get(row["id"], {})}, specified)
     if "LLM(" in specified and flags.max_num_batched_tokens is None:
         flags = replace(flags, max_num_batched_tokens=_offline_batch(gpus))
+    if "AsyncEngineArgs(" in specified:
+        flags = _of_an_engine_alone(flags)
     whole = row["id"] in _READINGS["whole"] or re.search(r"\bvllm (serve|bench)\b", specified) is not None
     return Startup(
         id=row["id"],
@@ -124,6 +126,19 @@ def _offline_batch(gpus: tuple[GpuType, ...]) -> int:
         gpu.memory_bytes >= 70 * GIB and "a100" not in gpu.name.lower() for gpu in gpus
     )
     return 16384 if large else 8192
+
+
+def _of_an_engine_alone(flags: ServeFlags) -> ServeFlags:
+    """Return the flags with the defaults of an engine that a program holds without a server.
+
+    Source: vLLM 0.10.2 to 0.32.0, AsyncLLM.from_engine_args (ENGINE_CONTEXT, for which get_batch_defaults has
+    no value) and config/scheduler.py DEFAULT_MAX_NUM_SEQS, DEFAULT_MAX_NUM_BATCHED_TOKENS.
+    """
+    return replace(
+        flags,
+        max_num_seqs=flags.max_num_seqs or 128,
+        max_num_batched_tokens=flags.max_num_batched_tokens or 2048,
+    )
 
 
 def _check(row: Row) -> None:
