@@ -28,6 +28,8 @@ from service.startup_log.text.lines import read_lines
 
 DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"
+FAULT: Final = "engine_fault"
+"""The cause of which only the place is known."""
 MANY: Final = 8
 """How many times the GPUs of a start are so many more that few have them: one host holds 8 (NVIDIA, HGX)."""
 STAGES: Final = frozenset(stage.value for stage in Stage)
@@ -64,6 +66,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         offers=() if beside.is_planned else offers(log.at_failure, failure),
         notes=(
             *_said_reason(logged, log),
+            *_of_titled_settings(logged, log),
             *beside.notes,
             *_of_many_gpus(fixes, run),
             *cost_notes(fixes),
@@ -88,6 +91,15 @@ def _said_reason(logged: Failure, log: StartupLog) -> Iterator[str]:
     reason = log.around.reason
     if reason is not None and not log.earlier and reason.line != logged.line:
         yield f"The text says on line {reason.line} why: {reason.words}"
+
+
+def _of_titled_settings(logged: Failure, log: StartupLog) -> Iterator[str]:
+    """Yield which settings of the title to leave out, where only the place of a fault is known."""
+    vague = logged.cause is None or logged.cause.name == FAULT or logged.by_place
+    if vague and log.around.titled and not log.earlier:
+        settings = " and ".join(log.around.titled)
+        each = "it" if len(log.around.titled) == 1 else "each of them"
+        yield f"The title names {settings}: a start without {each} shows whether that is the reason."
 
 
 def _of_many_gpus(fixes: Sequence[Fix], run: PlannedStart | None) -> Iterator[str]:

@@ -175,3 +175,21 @@ def test_kernels_of_linear_layers_are_not_those_of_attention() -> None:
 
     assert "--linear-backend" in found.remedy
     assert "--attention-backend" not in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("title", "named"),
+    [
+        (
+            "Crash with --enable-prefix-caching and --kv-cache-dtype fp8",
+            "--enable-prefix-caching and --kv-cache-dtype",
+        ),
+        ("Engine dies when VLLM_USE_FLASHINFER_MOE_FP8=1 is set", "VLLM_USE_FLASHINFER_MOE_FP8=1"),
+        ("It fails without --enable-prefix-caching", ""),
+        ("Compilation fails with --std=c++20 in build.ninja", ""),
+    ],
+)
+def test_settings_of_a_title_are_named_where_nothing_else_says_why(title: str, named: str) -> None:
+    found = found_in(f"[Bug]: {title}\n\nThe log ends so:\n\nIndexError: list index out of range\n")
+
+    assert any(f"The title names {named}:" in each for each in found.notes) is bool(named)

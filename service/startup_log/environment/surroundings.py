@@ -11,6 +11,7 @@ from service.startup_log.environment.given_settings import given_settings
 from service.startup_log.environment.host_facts import host_facts, tried_actions
 from service.startup_log.environment.ray_resources import RayGpus, read_ray_gpus
 from service.startup_log.prose.said_reasons import said_reason
+from service.startup_log.prose.titled_settings import titled_settings
 from service.startup_log.prose.what_works import ReportedToWork, what_works
 from service.startup_log.text.lines import LogLine
 
@@ -191,6 +192,8 @@ class Surroundings:
     """Sentences that say with what it works."""
     reason: ReportedToWork | None = None
     """The sentence that says why it failed."""
+    titled: tuple[str, ...] = ()
+    """Flags and variables with which it fails, by the title."""
     host: frozenset[str] = frozenset()
     """What the text tells of the host, by the names of host_facts.toml."""
     tried: frozenset[str] = frozenset()
@@ -220,6 +223,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         driver=read_driver(lines),
         works=works,
         reason=said_reason(lines),
+        titled=titled_settings(lines),
         host=host_facts(lines),
         tried=tried_actions(lines),
         gpu_count=_gpu_count(lines),
