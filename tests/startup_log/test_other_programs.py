@@ -77,6 +77,12 @@ Codegen: HumanEval/0 @ A-Model
 AssertionError: Temperature must be positive for sampling
 """
 """canada-quant/dsv4-flash-w4a16-fp8, humaneval_codegen.log, shortened."""
+OF_CLIENT = f"""\
+{HEADER}
+  File "/x/site-packages/lm_eval/models/openai_completions.py", line 1, in get_logprobs
+    return answer["logprobs"]
+KeyError: 'logprobs'
+"""
 OF_ENGINE = f"""\
 {HEADER}
   File "/x/site-packages/vllm/distributed/kv_transfer/kv_connector/v1/umbp/data.py", line 21, in __post_init__
@@ -88,6 +94,7 @@ ValueError: size must be positive
 def test_words_of_another_program_are_not_the_engine_s() -> None:
     assert _cause(read_log(CLIENT)) == "program_fault"
     assert _cause(read_log(OF_ENGINE)) == "kv_connector_failed"
+    assert _cause(read_log(OF_CLIENT)) != "request_not_checked"
 
 
 TOKENIZER = f"""\
@@ -145,6 +152,15 @@ FIRST_OF_BENCHMARK = f"""\
     raise ValueError(
 ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: X
 """
+NO_JSON = f"""\
+{HEADER}
+  File "/home/x/bench.py", line 33, in <module>
+    r.json()["choices"]
+  File "/home/x/site-packages/requests/models.py", line 978, in json
+    raise RequestsJSONDecodeError(e.msg, e.doc, e.pos)
+requests.exceptions.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+"""
+"""requests 2.32, models.py Response.json."""
 BENCHED = f"""\
 {HEADER}
   File "/x/site-packages/lm_eval/models/vllm_causallms.py", line 120, in __init__
@@ -165,6 +181,7 @@ OSError: A-MODEL is not a local folder and is not a valid model identifier liste
         (NOT_READY, "start_timed_out", "gave up"),
         (REQUESTED, "server_not_reached", "connection was refused"),
         (UNRESOLVED, "server_not_reached", "it asked no server at all"),
+        (NO_JSON, "json_not_read", "read the answer as JSON"),
         (FIRST_OF_BENCHMARK, "request_failed", "sends one request before it measures"),
     ],
 )
