@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 from service.startup_log.catalogue.known_words import (
@@ -10,8 +9,6 @@ from service.startup_log.catalogue.known_words import (
     SearchedLines,
     known_words,
     over_two_lines,
-    requests_beside_failures,
-    shows_death,
 )
 from service.startup_log.catalogue.origins import NOWHERE
 from service.startup_log.catalogue.phrases import CAUSES, FailureCause
@@ -22,17 +19,12 @@ from service.startup_log.errors.exceptions import (
     MOST_CHAINED,
     Raised,
     last_of_chain,
-    raised_in,
 )
-from service.startup_log.errors.harmless_errors import harmless, of_other_platforms
-from service.startup_log.errors.shown_text import of_no_program, without_devices
 from service.startup_log.errors.tracebacks import (
     frames_above,
-    ignored_by_python,
-    is_source,
-    of_collect_env,
 )
 from service.startup_log.failures.client_connections import as_client_connection
+from service.startup_log.failures.counted_lines import counted_lines
 from service.startup_log.failures.described_failures import of_quoting_title
 from service.startup_log.failures.errors_above import with_error_above
 from service.startup_log.failures.failed_builds import with_first_error
@@ -42,12 +34,10 @@ from service.startup_log.failures.left_of_tracebacks import by_cut_calls, decide
 from service.startup_log.failures.loaded_weights import with_loaded_weights
 from service.startup_log.failures.logged_failure import (
     Failure,
-    is_of_request,
     is_wrapper,
     of_exception,
     of_known,
 )
-from service.startup_log.failures.mended_errors import mended
 from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
@@ -60,19 +50,14 @@ from service.startup_log.failures.which_traceback import (
     handled_before,
     in_connector,
     with_calls_below,
-    without_contradicted,
     without_other_title,
 )
 from service.startup_log.prose.complaints import only_describes_change
 from service.startup_log.prose.documents import is_document
 from service.startup_log.text.lines import LogLine
-from service.startup_log.text.pytest_reports import repeated_in_summary
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
-STICKY: Final = frozenset({"illegal_memory_access", "illegal_instruction", "device_side_assert"})
-"""Errors of a kernel that CUDA reports at each later call, so that even a destructor's exception, which
-Python ignores, shows them."""
 CRASHED: Final = frozenset({"process_crashed", "bus_error"})
 """Causes of a process that ended in compiled code; frames beside them only say where it was."""
 DEADLY: Final = frozenset({"media_longer_than_encoder_cache"})
@@ -82,14 +67,9 @@ RESTARTS: Final = "crash_loop"
 """The cause that says only that a container ended again and again."""
 REQUEST: Final = "request_failed"
 """The cause that says only that a request was not answered."""
-OF_CLIENTS: Final = frozenset({"APIStatusError", "BadRequestError", "UnprocessableEntityError"})
-"""Exceptions of the package openai, with which a client says what the server answered."""
-_REFUSED: Final = "Error code: 4"
-"""openai, _exceptions.py and _client.py: the beginning of the message, with the answer's status."""
 _NOT_LOADED: Final = "kernel image is invalid"
 """CUDA, cudaErrorInvalidKernelImage: of an old driver, or of a build without kernels for this GPU."""
 _DRIVER: Final = next(cause for cause in CAUSES if cause.name == "driver_too_old")
-_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
 CONNECTION_LOST: Final = frozenset({"ConnectionResetError", "BrokenPipeError"})
 """Classes of exceptions that mostly follow from the end of another process of the engine."""
 OF_TRANSPORT: Final = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
@@ -98,10 +78,6 @@ NOT_REACHED: Final = "server_not_reached"
 """The cause of a client that no server answered."""
 OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
-MOST_QUOTED: Final = 64
-"""Exceptions with the words of a title above which calls are looked for."""
-QUOTES: Final = "\"'`.\u2026"
-"""Ends of a title behind the words that it quotes."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 
@@ -144,38 +120,13 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     person's sentence; a person's description of the failure. What the program says comes before what a person
     says of it, even where it does not show the cause.
     """
-    raised = {each.at: each for each in raised_in(lines)}
-    summary = repeated_in_summary(raised, lines)
-    raised = {at: each for at, each in raised.items() if at not in summary}
-    known = [each for each in known_words(lines) if each.at in raised or _may_be_said(each, lines)]
-    sticky = {each.at for each in known if each.cause.name in STICKY}
-    ignored = (ignored_by_python(raised, lines) - sticky) | summary
-    other = (
-        of_collect_env(raised, lines)
-        | ignored
-        | _quoting_titles(raised, lines)
-        | of_no_program(lines, raised.keys())
-    )
-    other |= of_other_platforms(lines) | harmless(raised, lines) | _repeated_above(raised, other, lines)
-    other |= without_devices(lines) if raised.keys() - other else set()
-    other |= mended({*raised, *(each.at for each in known)} - other, lines)
-    known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
-    known = without_contradicted(known, raised, lines)
-    requests = requests_beside_failures(known, lines)
-    asked = [each for each in known if each.at in requests and each.at in raised]
-    known = [each for each in known if each.at not in requests]
-    other |= _of_requests(raised, lines)
-    known = [each for each in known if each.at not in other]
-    raised = {at: each for at, each in raised.items() if at not in other}
-    strong = [each for each in known if not each.cause.weak]
-    weak = [each for each in known if each.cause.weak]
+    counted = counted_lines(lines)
+    raised, strong, weak = counted.raised, counted.strong, counted.weak
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
-    roots = [each for each in raised.values() if not (each.is_empty or _only_wraps(each, lines))]
-    weakly = {each.at for each in weak} | requests
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
     certain = without_other_title(certain, lines)
-    first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, other), None)
+    first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, counted.other), None)
     if first is not None:
         first = with_calls_below(below_heading(first, certain, raised, lines), certain, raised, lines)
         if (handled := handled_before(first, certain, raised, lines)) is not None:
@@ -183,6 +134,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         if (found := _of_part(first.cause, errors, raised, lines)) is not None:
             return found
         return _of_root(first, strong, raised, lines)
+    roots = [each for each in raised.values() if not (each.is_empty or _only_wraps(each, lines))]
+    weakly = {each.at for each in weak} | counted.requests
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
     if own:
         ended_in = _end_of_chain(own[0], roots, weak, lines)
@@ -193,7 +146,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
             for cause in {each.cause.name: each.cause for each in weak}.values()
         )
         found = next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
-        return _with_its_request(found, asked, raised, lines)
+        return _with_its_request(found, counted.asked, raised, lines)
     described = of_people(roots, lines)
     return None if described is None else _after_yielding(described, lines)
 
@@ -271,87 +224,6 @@ def _with_its_request(
     if found.cause is None or found.cause.name not in OF_OTHERS or number >= found.line:
         return found
     return replace(of_known(asked[0], asked, raised, lines), ended=True, serving=True)
-
-
-def _quoting_titles(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
-    """Return the position of a title that quotes an exception which the text has below, with its calls.
-
-    A title may be nothing but a class, or have more words than the message.
-    """
-    at = next((at for at, line in enumerate(lines) if line.text), None)
-    title = None if at is None else raised.get(at)
-    if at is None or title is None or lines[at].level or lines[at].origin:
-        return set()
-    below = (each for each in raised.values() if each.at != at and each.type == title.type and each.message)
-    if not title.message:
-        return {at} if any(below) else set()
-    quoted = (each for each in below if _quotes(title.message, each))
-    return {at} if any(frames_above(each.at, lines) for each in islice(quoted, MOST_QUOTED)) else set()
-
-
-def _quotes(title: str, exception: Raised) -> bool:
-    """Whether a title has the message of an exception, or its beginning, within quotes or not."""
-    words = title.rstrip(QUOTES)
-    return exception.message in title or (bool(words) and exception.message.startswith(words))
-
-
-def _repeated_above(raised: Mapping[int, Raised], other: set[int], lines: Sequence[LogLine]) -> set[int]:
-    """Return the position of a title that quotes an exception which ended nothing."""
-    at = next((at for at, line in enumerate(lines) if line.text), None)
-    title = None if at is None else raised.get(at)
-    if title is None or lines[title.at].level:
-        return set()
-    quoted = (raised[each] for each in other if each in raised and each != title.at)
-    return {title.at} if any(each.message and each.message in title.message for each in quoted) else set()
-
-
-def _of_requests(raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> set[int]:
-    """Return the positions of exceptions of requests, if the engine itself raised one and ended with it."""
-    requests = {at for at in raised if is_of_request(lines[at])}
-    own = (
-        at
-        for at in raised
-        if at not in requests and lines[at].level == "ERROR" and not is_wrapper(lines[at].text)
-    )
-    return requests if requests and shows_death(lines) and next(own, None) is not None else set()
-
-
-def _of_messages(
-    known: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
-) -> Sequence[KnownWords]:
-    """Return known words without those that stand beside an exception in a sentence, and not in its message.
-
-    That holds for words that count in an exception alone; what the message itself says takes their place.
-    """
-    beside = [
-        raised[each.at]
-        for each in known
-        if each.cause.raised and each.at in raised and _is_within(raised[each.at], lines[each.at].text)
-    ]
-    if not beside:
-        return known
-    messages = [replace(lines[each.at], text=f"{each.type}: {each.message}") for each in beside]
-    said = {beside[each.at].at: replace(each, at=beside[each.at].at) for each in known_words(messages)}
-    replaced = {each.at for each in beside}
-    kept = (said.get(each.at) if each.at in replaced else each for each in known)
-    return [each for each in kept if each is not None]
-
-
-def _of_client(known: KnownWords, raised: Mapping[int, Raised]) -> KnownWords:
-    """Return known words; in a client's exception they say why a running server refused its request."""
-    exception = raised.get(known.at)
-    refused = exception is not None and exception.type in OF_CLIENTS and _REFUSED in exception.message
-    return known if not refused or known.cause.of_request else replace(known, cause=_REQUEST)
-
-
-def _is_within(exception: Raised, text: str) -> bool:
-    """Whether a line has a sentence around an exception."""
-    return bool(exception.message) and not text.rstrip("` ").endswith(exception.message.rstrip("` "))
-
-
-def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
-    """Whether words count that are in no exception."""
-    return not known.cause.raised and not is_source(known.at, lines)
 
 
 def _of_part(
