@@ -148,13 +148,12 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     stopped = next((lines[at].number for at, _ in lines_containing(texts, STOPS)), None)
     if SERVING not in reached:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
-        return LoggedStart(lines, milestone, _failure(lines, milestone), stopped, begun)
+        return LoggedStart(
+            lines, milestone, _unless_stopped(_failure(lines, milestone), lines, stopped), stopped, begun
+        )
     failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
     failure = failure or _logged_later(lines, reached[SERVING]) or _complained(lines)
-    if failure is not None and _only_stopped(failure, stopped):
-        line = next(line for line in lines if line.number == stopped)
-        failure = Failure("", line.text, line.number, _INTERRUPTED, {}, serving=True)
-    return LoggedStart(lines, SERVING, failure, stopped, begun)
+    return LoggedStart(lines, SERVING, _unless_stopped(failure, lines, stopped), stopped, begun)
 
 
 def _is_of_another_server(served: int, lines: Sequence[LogLine]) -> bool:
@@ -170,6 +169,14 @@ def _is_of_another_server(served: int, lines: Sequence[LogLine]) -> bool:
         if lines[at].origin is not None:
             return False
     return False
+
+
+def _unless_stopped(failure: Failure | None, lines: Sequence[LogLine], stopped: int | None) -> Failure | None:
+    """Return a failure, or that a running server was asked to stop where it says no more."""
+    if failure is None or not _only_stopped(failure, stopped):
+        return failure
+    line = next(line for line in lines if line.number == stopped)
+    return with_form(Failure("", line.text, line.number, _INTERRUPTED, {}, serving=True), lines)
 
 
 def _only_stopped(failure: Failure, stopped: int | None) -> bool:

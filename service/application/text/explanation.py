@@ -54,6 +54,8 @@ STOPS: Final = "ends_without_a_word"
 """The cause of a log that stops in the middle of a start."""
 DIED: Final = "engine_died_serving"
 """The cause of which a text says only that the engine ended."""
+INTERRUPTED: Final = "interrupted"
+"""The cause of an engine that was asked to stop."""
 OF_THE_PROGRAM: Final = "program_fault"
 OF_CLIENTS: Final = frozenset({"server_not_reached", "client_timed_out", "client_keyword_unknown"})
 """Causes of a client that got no answer, which is no request that the engine refused."""
@@ -155,6 +157,8 @@ def _of_a_running_engine(log: StartupLog, ending: Diagnosis, cause: str) -> str:
         return f"The engine started and serves; it refused a request, on line {ending.line}: {cause}."
     if ending.refused:
         return f"The engine runs and refused a request, on line {ending.line}: {cause}."
+    if ending.cause == INTERRUPTED and ending.serving:
+        return f"A signal stopped the engine while it ran, on line {ending.line}."
     ended = "failed at a request" if ending.answers else "died later"
     return f"The engine started and {ended}, on line {ending.line}: {cause}."
 

@@ -17,15 +17,22 @@ from service.startup_log.text.lines import LogLine
 FAILED: Final = "install_failed"
 COMPILED: Final = "source_build_failed"
 """Its first error is looked for among those of a compiler alone."""
-BUILDS: Final = frozenset({FAILED, COMPILED, "toolchain_missing"})
+TOOLCHAIN: Final = "toolchain_missing"
+"""The cause of a kernel that was not compiled, whatever stopped it."""
+BUILDS: Final = frozenset({FAILED, COMPILED, TOOLCHAIN})
 """Causes of a build that failed, which a compiler can also do that was ended from outside."""
 _CAUSE: Final = next(cause for cause in CAUSES if cause.name == FAILED)
+_REFUSED: Final = next(cause for cause in CAUSES if cause.name == "kernel_source_refused")
 _KILLED: Final = next(cause for cause in CAUSES if cause.name == "compiler_killed")
 _END: Final = "Killed"
 """What a shell prints of a process that SIGKILL ended, alone or before its command."""
 COMPILERS: Final = ("nvcc", "cicc", "ptxas", "cudafe++", "cc1plus", "c++", "g++", "gcc", "clang", "hipcc")
 STOPPED: Final = "ninja: build stopped"
 """ninja, src/build.cc: the last line of a build of which any step failed."""
+BUILT: Final = "Ninja build failed"
+"""FlashInfer, jit/cpp_ext.py run_ninja, and torch: the message, with ninja's output below it."""
+ABSENT: Final = "fatal error: "
+"""What a compiler writes of a file to include that is not there."""
 MOST_ABOVE: Final = 3
 """Lines above the word in which the command of a compiler stands: ninja's heading, and the command itself."""
 _SAID: Final = SentenceIndex([words for form in _CAUSE.forms for words in form.says])
@@ -54,6 +61,8 @@ def with_first_error(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         return _with_compiler_s_error(failure, lines)
     if STOPPED in failure.message and _says_memory(lines):
         return replace(failure, cause=_KILLED, type="")
+    if failure.cause.name == TOOLCHAIN and BUILT in failure.message:
+        return _with_refused_source(failure, lines)
     return _with_error_of_output(failure, lines) if failure.cause.name == FAILED else failure
 
 
@@ -107,6 +116,17 @@ def _with_compiler_s_error(failure: Failure, lines: Sequence[LogLine]) -> Failur
     if at is None:
         return failure
     return replace(failure, type="", message=_message(at, lines), line=lines[at].number, paraphrased=False)
+
+
+def _with_refused_source(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return the build of a kernel with the error of its compiler, which ran; not that a file is absent."""
+    errors = (at for at, line in enumerate(lines) if ABSENT not in line.text and _is_of_compiler(line.text))
+    at = next(errors, None)
+    if at is None:
+        return failure
+    return replace(
+        failure, cause=_REFUSED, message=_message(at, lines), line=lines[at].number, paraphrased=False
+    )
 
 
 def _is_of_compiler(text: str) -> bool:

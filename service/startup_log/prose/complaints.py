@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from service.startup_log.catalogue.phrases import FailureCause
+from service.startup_log.errors.exceptions import raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of
 from service.startup_log.text.lines import LogLine
 
@@ -66,9 +67,9 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
 
 
 def only_describes_change(lines: Sequence[LogLine]) -> bool:
-    """Whether a text describes a change of code, and holds neither an error of a log nor calls."""
+    """Whether a text describes a change of code, and holds no error of a log, no calls and no exception."""
     return describes_change(lines) and not any(
-        line.level in FAILING or frame_of(line) is not None for line in lines
+        line.level in FAILING or frame_of(line) is not None or raises(line.text) for line in lines
     )
 
 

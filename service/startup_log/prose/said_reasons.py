@@ -15,7 +15,7 @@ _WORDS: Final = (
 )
 """Parts of words of which one is in each such sentence."""
 _SAYS_WHY: Final = re.compile(
-    r"(?i)\b(?:root cause|cause[*`]{0,3}:|(?:is|was|are|were|been) (?:caused by|due to)|"
+    r"(?i)\b(?:root cause(?! anal)|cause[*`]{0,3}:|(?:is|was|are|were|been) (?:caused by|due to)|"
     r"the (?:actual |real |true |underlying |likely )?(?:cause|reason|culprit)\b.{0,40}\b(?:is|was)|"
     r"(?:fail|crash)\w{0,3} because|traced (?:it |this )?(?:back )?to|turn(?:s|ed) out (?:to be|that))|"
     r"(?:\u6839\u56e0|\u539f\u56e0)[*`]{0,3}(?:\u662f|\u5728\u4e8e|\uff1a|: )|\u662f\u56e0\u4e3a|"
@@ -25,7 +25,8 @@ _SAYS_WHY: Final = re.compile(
 _OPEN: Final = re.compile(
     r"(?i)\b(?:not sure|unsure|unclear|unknown|(?:don't|do not) know|"
     r"(?:can't|cannot|couldn't|could not) find|find (?:the|out)|"
-    r"identify|see (?:the )?(?:root|stack)|for (?:the )?root cause|no root cause|what|why|"
+    r"identify|report(?:s|ed)? the same|"
+    r"see (?:the )?(?:root|stack)|for (?:the )?root cause|no root cause|what|why|"
     r"which is|whether|how|if|maybe|isn't|wasn't|is not|was not|not the|would|should)\b|"
     r"\?$|[:\uff1a\uff0c\uff1f]$"
 )
