@@ -22,14 +22,13 @@ from service.startup_log.environment.drivers import needed_for, words_of
 from service.startup_log.failures.advice import AdvisedStart, advice_for
 from service.startup_log.failures.failure import find_failure
 from service.startup_log.failures.logged_failure import Failure
+from service.startup_log.failures.titles import FAULT
 from service.startup_log.log import StartupLog
 from service.startup_log.starts import SERVING
 from service.startup_log.text.lines import read_lines
 
 DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"
-FAULT: Final = "engine_fault"
-"""The cause of which only the place is known."""
 MANY: Final = 8
 """How many times the GPUs of a start are so many more that few have them: one host holds 8 (NVIDIA, HGX)."""
 STAGES: Final = frozenset(stage.value for stage in Stage)

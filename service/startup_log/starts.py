@@ -16,6 +16,7 @@ from service.startup_log.errors.tracebacks import HEADER, frame_of, frames_above
 from service.startup_log.failures.failure import NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.logged_failure import Failure, is_of_request
+from service.startup_log.failures.said_failures import INTERRUPTED
 from service.startup_log.failures.titles import FAULT, with_reason
 from service.startup_log.served import had_started
 from service.startup_log.text.lines import LogLine
@@ -43,7 +44,7 @@ Source: PyTorch, c10/util/Logging.cpp MessageLogger.
 _OF_UVICORN: Final = "Exception in ASGI application"
 """uvicorn, protocols/http/httptools_impl.py RequestResponseCycle.run_asgi: heads a request's traceback."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
-_INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == "interrupted")
+_INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == INTERRUPTED)
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
 _ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
 """How uvicorn's log of requests writes an answer that failed."""

@@ -165,7 +165,8 @@ def test_the_encoder_of_midashenglm_has_the_elements_of_its_modules() -> None:
 def test_coheres_transcriber_has_what_the_release_builds(ranks: int, asked: int, release: str) -> None:
     """Both were asked on torch's meta device, where ConvSubsampling finds one of the 16 bands that are left.
 
-    So its projection of 256 channels to 1,280 had 15 x 256 x 1,280 elements too few there.
+    So its projection of 256 channels to 1,280 had 15 x 256 x 1,280 elements too few there. 35 seconds
+    of sound have 3,500 frames, of which each token takes eight: 437.5, rounded up.
     """
     decoder = {
         "hidden_size": 1024,
@@ -180,7 +181,16 @@ def test_coheres_transcriber_has_what_the_release_builds(ranks: int, asked: int,
             {
                 "architectures": ["CohereAsrForConditionalGeneration"],
                 "model_type": "cohere_asr",
-                "encoder": {"n_layers": 48, "d_model": 1280, "feat_in": 128, "subsampling_factor": 8},
+                "encoder": {
+                    "n_layers": 48,
+                    "d_model": 1280,
+                    "feat_in": 128,
+                    "subsampling_factor": 8,
+                    "subsampling_conv_channels": 256,
+                    "ff_expansion_factor": 4,
+                    "conv_kernel_size": 9,
+                },
+                "preprocessor": {"sample_rate": 16000, "window_stride": 0.01},
                 "transf_decoder": {"config_dict": decoder},
                 "head": {"num_classes": 16384, "hidden_size": 1024},
                 "max_audio_clip_s": 35,
@@ -191,4 +201,4 @@ def test_coheres_transcriber_has_what_the_release_builds(ranks: int, asked: int,
     found = parameter_bytes(model, Parallelism(tensor_parallel_size=ranks), Version(release))
 
     assert found == pytest.approx(asked + 15 * 256 * 1280 * 2, rel=1e-5)
-    assert (model.vocab_size, model.encoder_tokens) == (16384, 437)
+    assert (model.vocab_size, model.encoder_tokens) == (16384, 438)

@@ -16,6 +16,7 @@ from service.explanation.explanation_types import (
     SaidCause,
 )
 from service.explanation.wanted_lines import BELOW, LINES
+from service.startup_log.failures.said_failures import INTERRUPTED
 from service.startup_log.log import LogReading, StartupLog
 from service.startup_log.starts import SERVING
 
@@ -54,8 +55,6 @@ STOPS: Final = "ends_without_a_word"
 """The cause of a log that stops in the middle of a start."""
 DIED: Final = "engine_died_serving"
 """The cause of which a text says only that the engine ended."""
-INTERRUPTED: Final = "interrupted"
-"""The cause of an engine that was asked to stop."""
 OF_THE_PROGRAM: Final = "program_fault"
 OF_CLIENTS: Final = frozenset({"server_not_reached", "client_timed_out", "client_keyword_unknown"})
 """Causes of a client that got no answer, which is no request that the engine refused."""

@@ -28,16 +28,6 @@ QUERY_TRANSFORMER: Final[Mapping[str, Any]] = {
     "cross_attention_frequency": 2,
 }
 """transformers 5.16, Blip2QFormerConfig."""
-COHERE: Final[Mapping[str, Any]] = {
-    "d_model": 1280,
-    "n_layers": 48,
-    "feat_in": 128,
-    "ff_expansion_factor": 4,
-    "subsampling_conv_channels": 256,
-    "subsampling_factor": 8,
-    "conv_kernel_size": 9,
-}
-"""The config of Cohere's transcriber, which states them all; the engine has no defaults."""
 NORM: Final = 2
 """Vectors of a norm: weight and bias."""
 
@@ -116,9 +106,10 @@ def _projector(config: Config, outputs: int) -> int:
 def cohere_asr(config: Config) -> tuple[Tower, ...]:
     """Read the conformer of Cohere's transcriber, which every rank has.
 
-    Source: vLLM 0.33.0, cohere_asr.py ConformerLayer, ConvSubsampling and CohereASRProjector.
+    Source: vLLM 0.33.0, cohere_asr.py ConformerLayer, ConvSubsampling and CohereASRProjector, which have no
+    default for the fields of the encoder.
     """
-    encoder = _section(config, "encoder", COHERE)
+    encoder = _section(config, "encoder", {})
     width = encoder.integer("d_model")
     inner = width * encoder.count("ff_expansion_factor")
     channels, bands = encoder.count("subsampling_conv_channels"), encoder.count("feat_in")

@@ -12,11 +12,11 @@ from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedFor
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.readers.family import Family
 from service.architecture.readers.recipe import LAYER_NORM
+from service.units import ceil_div
 
-FRAMES_PER_SECOND: Final = 100
-FRAMES_PER_TOKEN: Final = 8
-LONGEST_CLIP: Final = 35
-"""The config of Cohere's transcriber: window_stride, subsampling_factor, max_audio_clip_s."""
+SAMPLES_PER_SECOND: Final = 16_000
+SECONDS_PER_FRAME: Final = 0.01
+"""vLLM 0.33.0, cohere_asr.py CohereASRProcessingInfo.get_hf_processor: where the config has no others."""
 
 
 def _whisper(text: Config) -> tuple[DecoderLayer, ...]:
@@ -31,6 +31,14 @@ def _cohere_asr(text: Config) -> tuple[DecoderLayer, ...]:
         text, text.count("num_attention_heads"), text.integer("intermediate_size"), "second_sub_layer"
     )
     return pair * text.layers("num_hidden_layers")
+
+
+def _cohere_asr_tokens(text: Config) -> int:
+    """Return the tokens of the longest clip (vLLM 0.33.0, CohereASRProcessingInfo.get_num_audio_tokens)."""
+    rate = text.integer("sample_rate", default=SAMPLES_PER_SECOND)
+    hop = max(1, int(text.number("window_stride", default=SECONDS_PER_FRAME) * rate))
+    frames = text.integer("max_audio_clip_s") * rate // hop
+    return ceil_div(frames, text.count("subsampling_factor"))
 
 
 def _pair(text: Config, heads: int, inner: int, crossing: str) -> tuple[DecoderLayer, DecoderLayer]:
@@ -65,9 +73,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             whole_embedding=True,
         ),
         attentions_per_layer=2,
-        encoder_tokens=lambda text: (
-            text.integer("max_audio_clip_s", default=LONGEST_CLIP) * FRAMES_PER_SECOND // FRAMES_PER_TOKEN
-        ),
+        encoder_tokens=_cohere_asr_tokens,
     ),
     "WhisperForConditionalGeneration": Family(
         _whisper,

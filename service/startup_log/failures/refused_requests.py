@@ -16,7 +16,7 @@ _REFUSED_WITH: Final[Mapping[str, str]] = {
     "tokenizer_not_loaded": "request_parameter_refused",
     "grammar_failed": "grammar_refused",
 }
-"""What stands in place of causes of a start, where an exception of this class has their words."""
+"""What replaces causes of a start, where an exception of this class has their words."""
 _BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
 
 

@@ -6,15 +6,13 @@ from typing import Final
 
 from service.engines.arguments.arguments import releases_with
 from service.startup_log.prose.sentences import sentences
+from service.startup_log.prose.what_works import SETTING
 from service.startup_log.text.lines import LogLine
 
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 MOST: Final = 3
 """Settings that are named of one title."""
-_SETTING: Final = re.compile(
-    r"(?<![\w-])--[a-z][a-z0-9_-]{2,60}(?![\w-])|(?<![\w-])[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,40}=\w{1,20}"
-)
 _CASE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabling|setting)\b|\+")
 """What stands before the settings of the case in which it fails."""
 _OTHER: Final = re.compile(
@@ -27,10 +25,10 @@ _OTHER: Final = re.compile(
 def titled_settings(lines: Sequence[LogLine]) -> tuple[str, ...]:
     """Return the flags and variables with which something fails, by the title."""
     title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
-    first = _SETTING.search(title)
+    first = SETTING.search(title)
     if first is None or _OTHER.search(title) or _CASE.search(title[: first.start()]) is None:
         return ()
-    named = dict.fromkeys(_SETTING.findall(title))
+    named = dict.fromkeys(SETTING.findall(title))
     return tuple(each for each in named if _is_known(each))[:MOST]
 
 

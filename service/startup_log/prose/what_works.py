@@ -76,8 +76,8 @@ _NEEDS: Final = re.compile(
     r"(?:`?-{2}[a-z]|`?[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,40}=|,)"
 )
 """What says that something fails without a flag, a variable, or what the sentence names before."""
-_SET: Final = re.compile(
-    r"(?<![\w-])--[a-z][a-z0-9-]{2,60}(?![\w-])|(?<![\w-])[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,40}=\w"
+SETTING: Final = re.compile(
+    r"(?<![\w-])--[a-z][a-z0-9_-]{2,60}(?![\w-])|(?<![\w-])[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,40}=\w{1,20}"
 )
 """A flag or a variable with its value."""
 _FAILS: Final = re.compile(
@@ -154,7 +154,7 @@ def _whole(text: str, begin: LogLine, lines: Sequence[LogLine]) -> str:
 
 def _is_needed(text: str) -> bool:
     """Whether a sentence says that a start fails without a flag or a variable that it names."""
-    if "ithout" not in text or _SET.search(text) is None or _NOT_NEEDED.search(text) is not None:
+    if "ithout" not in text or SETTING.search(text) is None or _NOT_NEEDED.search(text) is not None:
         return False
     return _NEEDS.search(text) is not None and _FAILS.search(text) is not None
 
