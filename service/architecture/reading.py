@@ -13,10 +13,11 @@ from service.architecture.layers.model_ends import PerLayerEmbedding
 from service.architecture.model import ModelArchitecture
 from service.architecture.pooling import PoolingHead
 from service.architecture.quantization import read_quantization, unnamed_quantization
-from service.architecture.readers.config_classes import UNKNOWN, ConfigClass, class_of, config_class
-from service.architecture.readers.family import Family, Wrapper
+from service.architecture.readers.fields.config_classes import UNKNOWN, ConfigClass, class_of, config_class
+from service.architecture.readers.fields.pooling_fields import read_pooling_fields
 from service.architecture.readers.mtp import read_own_draft
-from service.architecture.readers.pooling_fields import read_pooling_fields
+from service.architecture.readers.pooling.text_encoders import encoding
+from service.architecture.readers.recipes.family import Family, Wrapper
 from service.architecture.readers.registry import (
     FAMILIES,
     KNOWN,
@@ -27,7 +28,6 @@ from service.architecture.readers.registry import (
     stores_nothing,
     unmodelled,
 )
-from service.architecture.readers.text_encoders import encoding
 from service.architecture.rotary import read_rotary_tables
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,

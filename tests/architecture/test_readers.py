@@ -15,7 +15,7 @@ from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
-from service.architecture.readers.config_classes import config_class
+from service.architecture.readers.fields.config_classes import config_class
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.engine_config.release_reading import as_read_by
 from service.engines.releases import rules_for

@@ -5,8 +5,8 @@ from typing import Final
 import pytest
 
 from service.architecture.config import read_document
+from service.architecture.readers.media.wrappers import WRAPPERS
 from service.architecture.readers.registry import KNOWN, decoder_of, unmodelled, unmodelled_classes
-from service.architecture.readers.wrappers import WRAPPERS
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.engines.model_classes import dropped_classes, first_releases
 from service.engines.releases import RELEASES

@@ -14,8 +14,8 @@ from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.hidden_streams import HyperConnections
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import Draft, DraftSources
-from service.architecture.readers.dense import LLAMA
-from service.architecture.readers.family import Family, dense, num_layers
+from service.architecture.readers.attention.dense import LLAMA
+from service.architecture.readers.recipes.family import Family, dense, num_layers
 
 Reader: TypeAlias = Callable[[Config, Family], Draft]
 """Reads the draft from the text part of a config whose layers the family reads."""

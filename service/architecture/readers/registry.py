@@ -6,34 +6,40 @@ from typing import Final
 
 from service.architecture.config import Config
 from service.architecture.pooling import Conversion
-from service.architecture.readers import (
-    block_sparse,
-    compressed_attention,
+from service.architecture.readers.attention import (
     dense,
-    embedding_models,
-    encoder_decoder,
     expert_variants,
-    gated_delta_net,
-    group_sparse,
     heterogeneous,
     interleaved_windows,
-    kimi_delta,
-    late_interaction,
     learned_positions,
-    linear_attention,
     looped,
     mla,
     moe,
-    nemotron_puzzle,
-    region_sparse,
+)
+from service.architecture.readers.media import encoder_decoder
+from service.architecture.readers.media.wrappers import WRAPPERS
+from service.architecture.readers.pooling import (
+    embedding_models,
+    late_interaction,
     reward_models,
-    short_convolutions,
-    sparse_mla,
-    state_space,
     text_encoders,
 )
-from service.architecture.readers.family import Family, Wrapper
-from service.architecture.readers.wrappers import WRAPPERS
+from service.architecture.readers.recipes.family import Family, Wrapper
+from service.architecture.readers.recurrent import (
+    gated_delta_net,
+    kimi_delta,
+    linear_attention,
+    nemotron_puzzle,
+    short_convolutions,
+    state_space,
+)
+from service.architecture.readers.sparse import (
+    block_sparse,
+    compressed_attention,
+    group_sparse,
+    region_sparse,
+    sparse_mla,
+)
 from service.bundled_toml import read_toml
 
 FAMILIES: Final[Mapping[str, Family]] = {
@@ -83,13 +89,13 @@ def unmodelled(class_name: str) -> str | None:
 
 @cache
 def _pooling() -> Mapping[str, tuple[str, ...]]:
-    found = read_toml("service.architecture.readers", "pooling.toml")
+    found = read_toml("service.architecture.readers.pooling", "pooling.toml")
     return {name: tuple(words) for name, words in found.items() if isinstance(words, list)}
 
 
 @cache
 def _tables() -> Mapping[str, Mapping[str, str]]:
-    found = read_toml("service.architecture.readers", "pooling.toml")
+    found = read_toml("service.architecture.readers.pooling", "pooling.toml")
     return {name: table for name, table in found.items() if isinstance(table, dict)}
 
 

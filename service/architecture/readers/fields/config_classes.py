@@ -1,0 +1,92 @@
+"""The engine's config classes: other names of a field, and defaults of absent fields.
+
+A config.json may name a field in another way (``n_embd``) or omit it where the class has a default. A
+`ConfigClass` returns the config under the usual names, so that readers need one name for each field.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Final, Self
+
+from service.architecture.config import Config
+from service.bundled_toml import read_toml
+
+DATA: Final = "config_classes.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigClass:
+    """Names and defaults in the configs of one ``model_type``."""
+
+    names: Mapping[str, str]
+    """Name of a field in these configs, by its usual name."""
+    defaults: Mapping[str, Any]
+    """Values of absent fields, by their usual names."""
+    text: str | None = None
+    """``model_type`` of the text part of a multimodal config, where that part does not name its own."""
+    architecture: str | None = None
+    """Architecture class of the model where it is the text part of another model."""
+    within: tuple[str, ...] = ()
+    """Nested sections that hold the text part, where present."""
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where the whole config has fields that the text part lacks, by their usual names."""
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Self:
+        """Read one entry of the data."""
+        return cls(
+            raw.get("names", {}),
+            raw.get("defaults", {}),
+            raw.get("text"),
+            raw.get("architecture"),
+            tuple(raw.get("within", ())),
+            {usual: tuple(path) for usual, path in raw.get("beside", {}).items()},
+        )
+
+    def text_of(self, config: Config) -> Config:
+        """Return the nested section of the text part, with the fields that stand beside it."""
+        text, fields = _innermost(config, self.within), {}
+        for usual, (*sections, name) in self.beside.items():
+            holder = _innermost(config, tuple(sections))
+            if name in holder:
+                fields[usual] = holder.fields[name]
+        return replace(text, fields={**text.fields, **fields})
+
+    def view(self, config: Config) -> Config:
+        """Return the config under the usual names, with the class's defaults.
+
+        A field that is ``null`` stays unset: defaults apply to absent fields only.
+        """
+        fields = dict(self.defaults)
+        fields.update(config.fields)
+        for usual, written in self.names.items():
+            if written in config.fields:
+                fields[usual] = config.fields[written]
+        return replace(config, fields=fields, written={**config.written, **self.names})
+
+
+def _innermost(config: Config, names: tuple[str, ...]) -> Config:
+    for name in names:
+        config = config.section(name) or Config({}, config.at(name))
+    return config
+
+
+UNKNOWN: Final = ConfigClass({}, {})
+
+
+@cache
+def config_classes() -> Mapping[str, ConfigClass]:
+    """Return the bundled classes by ``model_type``."""
+    classes = read_toml("service.architecture.readers.fields", DATA)["classes"]
+    return {name: ConfigClass.parse(raw) for name, raw in classes.items()}
+
+
+def class_of(config: Config) -> ConfigClass:
+    """Return the class that the engine reads a config with."""
+    return UNKNOWN if config.plain else config_class(config.text("model_type"))
+
+
+def config_class(model_type: str) -> ConfigClass:
+    """Return the class of a ``model_type``; of an unknown one, a class without defaults."""
+    return config_classes().get(model_type, UNKNOWN)

@@ -1,0 +1,1 @@
+"""Decoders with recurrent states: state spaces, delta nets, linear attention, short convolutions."""

@@ -1,0 +1,1 @@
+"""Decoders that attend to selected or compressed tokens."""
