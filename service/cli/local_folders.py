@@ -65,8 +65,8 @@ def with_local_models(document: dict[str, Any]) -> tuple[dict[str, Any], list[Fe
 
 def _named_in_command(document: Mapping[str, Any]) -> NamedModels:
     # Most plans have no command, and need none of these modules.
-    from service.launch_command.command_reading import read_command  # noqa: PLC0415
     from service.launch_command.launch import UnreadableCommand  # noqa: PLC0415
+    from service.launch_command.read_commands import read_command  # noqa: PLC0415
 
     try:
         reading = read_command(document["command"], document.get("engine", {}).get("version"))

@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from service.engines.arguments.arguments import arguments_of
 from service.engines.releases import RELEASES
+from service.launch_command.flags.sorting import sort_flags
 from service.launch_command.launch import (
     Invocation,
     LaunchForm,
@@ -15,7 +16,6 @@ from service.launch_command.launch import (
 )
 from service.launch_command.launches import ReadLaunch, launch_of, read_launch
 from service.launch_command.releases import NOT_SAID
-from service.launch_command.sorting import sort_flags
 
 
 def command_pairs(words: Sequence[str], release: Version | None = None) -> Iterator[tuple[str, Value]]:

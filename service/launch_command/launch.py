@@ -14,6 +14,8 @@ MAX_STARTS: Final = 32
 
 Value: TypeAlias = Any
 """Value of a flag: text, a number, a switch, a list or an object."""
+MISSING: Final = object()
+"""Stands for a value that a program calculates."""
 
 
 class UnreadableCommand(ValueError):

@@ -7,15 +7,15 @@ from packaging.version import Version
 
 from service.engines.arguments.arguments import ArgumentTable, UnknownArgument, arguments_of
 from service.engines.releases import RELEASES, UnknownRelease, resolve_release
+from service.launch_command.flags.options import ReadOptions, is_secret, placeholders, read_options
+from service.launch_command.flags.refused_values import refused_values, unread_tool_parser
+from service.launch_command.invocations import read_invocations
 from service.launch_command.launch import (
     Invocation,
     LaunchCommand,
     LaunchRelease,
     Word,
 )
-from service.launch_command.options import ReadOptions, is_secret, placeholders, read_options
-from service.launch_command.reading import read_invocations
-from service.launch_command.refused_values import refused_values, unread_tool_parser
 from service.launch_command.releases import release_of
 from service.redaction import HIDDEN, hide_secrets
 

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, Final
 
-from service.launch_command.document_lines import DOCUMENT_KEY, documents_within
-from service.launch_command.document_values import MAX_VISITED, list_of
+from service.launch_command.documents.document_lines import DOCUMENT_KEY, documents_within
+from service.launch_command.documents.unrendered import with_placeholders
 from service.launch_command.launch import UnreadableCommand
-from service.launch_command.unrendered import with_placeholders
+from service.launch_command.manifests.document_values import MAX_VISITED, list_of
 
 _PARTS: Final = ("entrypoint", "command", "args")
 """What a container runs, in this order: Compose's first two, Kubernetes' last two."""
@@ -36,7 +36,7 @@ def commands_of_containers(text: str) -> Iterator[str]:
 
 
 def _documents(text: str) -> tuple[Any, ...]:
-    from service.launch_command.documents import read_documents  # noqa: PLC0415 - YAML is slow to import
+    from service.launch_command.documents.documents import read_documents  # noqa: PLC0415 - YAML is slow to import
 
     for each in (text, *(inner for inner, _ in documents_within(text))):
         try:

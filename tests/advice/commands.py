@@ -6,8 +6,12 @@ from typing import Any, Final
 
 from service.advisor.candidates.plan_types import GpuPlan
 from service.advisor.dry_runs.command_doubts import room_beside_one_request
-from service.launch_command.command_reading import CommandReading, reading_of
+from service.engines.arguments.arguments import arguments_of
+from service.engines.releases import resolve_release
+from service.launch_command.command_reading import CommandReading
+from service.launch_command.flags.sorting import sort_flags
 from service.launch_command.launch import Invocation, LaunchForm, Word
+from service.launch_command.launches import launch_of, start_release
 
 _FAKE: Final = frozenset({"\\"})
 """Words that are left of a continued line."""
@@ -69,7 +73,21 @@ def read_command(
             *(Word(each) for word in words if word not in _FAKE for each in _halves(word)),
         )
         start = Invocation(LaunchForm.SHELL, 1, named, environment=variables)
-    return Command.of(reading_of(start, version))
+    return Command.of(_reading_of(start, version))
+
+
+def _reading_of(start: Invocation, version: str | None) -> CommandReading:
+    """Return one start, given by its words and settings, as the parser of a release reads it.
+
+    Raises:
+        UnknownRelease: the version names no release that is modelled.
+    """
+    release = resolve_release(version).release
+    read = launch_of(start, start_release(start), arguments_of(release))
+    flags = sort_flags(read.launch, release)
+    return CommandReading(
+        read.launch, release, flags, read.unknown, read.faults, read.launch.notes, read.foreign
+    )
 
 
 def _halves(word: str) -> tuple[str, ...]:

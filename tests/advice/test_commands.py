@@ -1,6 +1,6 @@
 """Published commands, whose words are a list and not a text, as the service's reader takes them."""
 
-from service.launch_command.converted_values import human_int
+from service.launch_command.flags.converted_values import human_int
 from tests.advice.commands import read_command
 
 

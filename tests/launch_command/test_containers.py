@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from service.launch_command.command_reading import read_command
 from service.launch_command.launch import UnreadableCommand
-from service.launch_command.starts import CACHE_OF_HOST
+from service.launch_command.read_commands import read_command
+from service.launch_command.shell.starts import CACHE_OF_HOST
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.launch_command.command_reading import read_commands
+from service.launch_command.read_commands import read_commands
 
 HEAD = "vllm serve org/m --data-parallel-size 4"
 ADDRESS = "--data-parallel-address 10.99.48.128"

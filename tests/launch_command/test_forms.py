@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from service.launch_command.command_reading import CommandReading, read_command
+from service.launch_command.command_reading import CommandReading
+from service.launch_command.read_commands import read_command
 
 DATA: Final = Path(__file__).parents[1] / "data" / "launch_commands"
 FORMS: Final[list[dict[str, Any]]] = [

@@ -5,8 +5,8 @@ import pytest
 from service.cli.options import SHORT
 from service.engines.arguments.arguments import arguments_of
 from service.engines.releases import RELEASES
-from service.launch_command.command_reading import read_command
 from service.launch_command.launch import UnreadableCommand
+from service.launch_command.read_commands import read_command
 
 LENGTH = 8192
 

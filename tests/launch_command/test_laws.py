@@ -10,10 +10,10 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.launch_command.command_reading import read_command
-from service.launch_command.documents import MAX_DEPTH, read_documents
+from service.launch_command.documents.documents import MAX_DEPTH, read_documents
 from service.launch_command.launch import MAX_TEXT, UnreadableCommand
-from service.launch_command.shell_words import read_commands
+from service.launch_command.read_commands import read_command
+from service.launch_command.shell.shell_words import simple_commands
 
 WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), max_size=20), max_size=8)
 PIECES = st.sampled_from(
@@ -101,7 +101,7 @@ TEXTS = st.one_of(
 
 @given(WORDS)
 def test_words_that_were_quoted_come_back(words: list[str]) -> None:
-    found = read_commands("run " + shlex.join(words))
+    found = simple_commands("run " + shlex.join(words))
     assert [word.text for word in found[0].words] == ["run", *words]
     assert not any(word.missing for word in found[0].words)
 
@@ -109,7 +109,7 @@ def test_words_that_were_quoted_come_back(words: list[str]) -> None:
 @given(WORDS.filter(bool))
 def test_words_in_double_quotes_come_back(words: list[str]) -> None:
     escaped = ["".join(f"\\{each}" if each in '"\\$`' else each for each in word) for word in words]
-    found = read_commands("run " + " ".join(f'"{word}"' for word in escaped))
+    found = simple_commands("run " + " ".join(f'"{word}"' for word in escaped))
     assert [word.text for word in found[0].words] == ["run", *words]
 
 
@@ -117,7 +117,7 @@ def test_words_in_double_quotes_come_back(words: list[str]) -> None:
 def test_a_variable_in_quotes_is_one_word(words: list[str]) -> None:
     lines = [f"V{index}={shlex.quote(word)}" for index, word in enumerate(words)]
     uses = " ".join(f'"$V{index}"' for index in range(len(words)))
-    found = read_commands("\n".join([*lines, f"run {uses}"]))
+    found = simple_commands("\n".join([*lines, f"run {uses}"]))
     assert [word.text for word in found[-1].words] == ["run", *words]
 
 

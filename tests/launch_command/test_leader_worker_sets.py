@@ -11,11 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli.main import cli
-from service.launch_command.command_reading import (
-    CommandReading,
-    read_command,
-    read_commands,
-)
+from service.launch_command.command_reading import CommandReading
+from service.launch_command.read_commands import read_command, read_commands
 
 HEAD = """\
 apiVersion: leaderworkerset.x-k8s.io/v1

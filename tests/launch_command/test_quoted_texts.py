@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from service.launch_command.command_reading import CommandReading, read_command
+from service.launch_command.command_reading import CommandReading
 from service.launch_command.launch import UnreadableCommand
+from service.launch_command.read_commands import read_command
 
 SERVICE = """
   embeddings:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.launch_command.command_reading import read_command
+from service.launch_command.read_commands import read_command
 from tests.advice.rows import KEPT, read_rows
 from tests.launch_command.test_rows import AHEAD, as_line, words_of
 

@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from service.launch_command.command_reading import CommandReading, read_command
+from service.launch_command.command_reading import CommandReading
+from service.launch_command.read_commands import read_command
 from tests.advice.rows import KEPT, read_rows
 
 SIZES = {

@@ -15,7 +15,7 @@ from service.engines.json_object import JsonObject
 from service.engines.releases import FLAG_DEFAULTS
 from service.engines.rules.capacity import CapacityRules
 from service.engines.speculative_config import SpeculativeConfig
-from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArguments
+from service.launch_command.flags.carried_arguments import NOTHING_CARRIED, CarriedArguments
 
 DEFAULTS: Final = ServeFlags()
 ENVIRONMENT: Final = "environment"

@@ -26,8 +26,8 @@ from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.kv_cache import KvCache
 from service.kv_cache.waste import Waste, waste_of
-from service.launch_command.carried_arguments import NOTHING_CARRIED, CarriedArguments
 from service.launch_command.command_reading import CommandReading
+from service.launch_command.flags.carried_arguments import NOTHING_CARRIED, CarriedArguments
 from service.memory.budget_types import MemoryBudget
 from service.speed.prices import Cost
 from service.speed.serving_speed import Speed

@@ -15,7 +15,7 @@ from service.application.schemas.colocation import MAX_ENGINES, ColocationBody
 from service.application.schemas.requests.plan_body import EngineInput, PlanBody
 from service.application.services import PlanServices
 from service.engines.releases import UnknownRelease, resolve_release
-from service.launch_command.command_reading import CommandReading, read_commands
+from service.launch_command.command_reading import CommandReading
 from service.launch_command.launch import LaunchForm, UnreadableCommand
 
 POINTER: Final = "/command"
@@ -64,6 +64,8 @@ def answer_colocation(starts: tuple[SharedStart, ...], services: PlanServices) -
 
 
 async def _of_command(body: ColocationBody, command: str, services: PlanServices) -> tuple[SharedStart, ...]:
+    from service.launch_command.read_commands import read_commands  # noqa: PLC0415 - many readers of many forms
+
     try:
         readings = await run_cpu_bound(lambda: read_commands(command, body.version))
         for each in readings:

@@ -17,7 +17,7 @@ from service.engines.releases import UnknownRelease, resolve_release
 from service.gpus.catalog import AmbiguousGpu, GpuCatalog, UnknownGpu
 from service.gpus.gpu_count import MOST
 from service.hub.bundled.snapshot import BundledSnapshot
-from service.launch_command.command_reading import CommandReading, read_command
+from service.launch_command.command_reading import CommandReading
 from service.launch_command.launch import UnreadableCommand
 from service.nearest_names import quoted
 
@@ -45,6 +45,8 @@ def without_command(body: PlanBody, at_hand: BundledSnapshot) -> tuple[PlanBody,
     """
     if body.command is None:
         return body, None
+    from service.launch_command.read_commands import read_command  # noqa: PLC0415 - many readers of many forms
+
     try:
         reading = read_command(
             body.command, body.engine.version or next(reversed(body.engine.versions), None)

@@ -7,7 +7,7 @@ from service.advisor.candidates.verdict import Verdict
 from service.advisor.colocation import Colocation, SharedEngine
 from service.application.text.layout import WIDTH, wrapped
 from service.application.text.words import change_words
-from service.launch_command.command_reading import nodes_of_launch
+from service.launch_command.launched_ranks import nodes_of_launch
 from service.units import gib_amount, gib_text
 
 VERDICTS: Final = {

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Final
 
 from service.launch_command.command_pairs import text_pairs
-from service.launch_command.word_lists import LIST
+from service.launch_command.texts.word_lists import LIST
 from service.startup_log.environment.arguments import SENTENCE, Arguments, arguments_of_pairs
 
 MAX_TEXT: Final = 1 << 18

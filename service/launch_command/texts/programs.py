@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from service.launch_command.launch import (
+    MISSING,
     Invocation,
     LaunchForm,
     Placement,
@@ -22,8 +23,6 @@ _CALLS: Final[Mapping[str, LaunchForm]] = {
 """Classes whose arguments are flags of the engine, or hold them."""
 MAX_BRACKETS: Final = 60
 MAX_CALLS: Final = 200
-MISSING: Final = object()
-"""A value that the program calculates."""
 
 
 def python_starts(text: str) -> tuple[Invocation, ...]:

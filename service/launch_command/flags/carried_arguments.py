@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.launch_command.flags.options import is_secret
+from service.launch_command.flags.sorting import SortedFlags
 from service.launch_command.launch import LaunchCommand, Value
-from service.launch_command.options import is_secret
-from service.launch_command.sorting import SortedFlags
 from service.redaction import HIDDEN
 
 

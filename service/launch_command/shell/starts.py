@@ -14,8 +14,8 @@ from service.launch_command.launch import (
     Word,
 )
 from service.launch_command.releases import is_engine_image, is_requirement
-from service.launch_command.shell_words import SimpleCommand, read_commands
-from service.launch_command.visible_gpus import (
+from service.launch_command.shell.shell_words import SimpleCommand, simple_commands
+from service.launch_command.shell.visible_gpus import (
     gpus_of,
     listed_devices,
     placement_of_devices,
@@ -87,7 +87,7 @@ def shell_starts(
     files: dict[str, str] = {}
     requirement: str | None = None
     open_start = False
-    for command in read_commands(text, variables):
+    for command in simple_commands(text, variables):
         requirement = _installed(command.words) or requirement
         if open_start and command.words[0].text.startswith("-"):
             found[-1] = _with_stray_words(found[-1], command)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from service.launch_command.launch import Invocation, LaunchForm, Word
-from service.launch_command.starts import argv_starts
+from service.launch_command.shell.starts import argv_starts
 
 MAX_LIST: Final = 1 << 13
 """Characters of one list."""

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from service.launch_command.document_values import (
+from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
+from service.launch_command.manifests.document_values import (
     MAX_VISITED,
     Document,
     container_gpus,
@@ -17,10 +18,13 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.kserve import inference_service_starts, predictor_model, predictor_starts
-from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
-from service.launch_command.production_stack import runtime_starts
-from service.launch_command.starts import argv_starts, entrypoint_start, flags_alone
+from service.launch_command.manifests.kserve import (
+    inference_service_starts,
+    predictor_model,
+    predictor_starts,
+)
+from service.launch_command.manifests.production_stack import runtime_starts
+from service.launch_command.shell.starts import argv_starts, entrypoint_start, flags_alone
 
 
 def kubernetes_starts(document: Document) -> Iterator[Invocation]:

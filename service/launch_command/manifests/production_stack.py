@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from service.launch_command.document_values import (
+from service.launch_command.launch import Invocation, LaunchForm, Placement
+from service.launch_command.manifests.document_values import (
     Document,
     gpu_name_of,
     line_of,
@@ -14,7 +15,6 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.launch import Invocation, LaunchForm, Placement
 
 
 def production_stack_starts(document: Document) -> Iterator[Invocation]:

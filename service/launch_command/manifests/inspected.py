@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from service.launch_command.document_values import (
+from service.launch_command.launch import Invocation, LaunchForm, Word
+from service.launch_command.manifests.document_values import (
     Document,
     line_of,
     list_of,
@@ -13,9 +14,8 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.launch import Invocation, LaunchForm, Word
-from service.launch_command.starts import argv_starts
-from service.launch_command.visible_gpus import seen_inside, visible_devices
+from service.launch_command.shell.starts import argv_starts
+from service.launch_command.shell.visible_gpus import seen_inside, visible_devices
 
 
 def is_inspected(document: Document) -> bool:

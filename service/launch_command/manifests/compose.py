@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from service.launch_command.document_text import Text
-from service.launch_command.document_values import (
+from service.launch_command.documents.document_text import Text
+from service.launch_command.launch import MAX_TEXT, Invocation, LaunchForm, Placement, Word
+from service.launch_command.manifests.document_values import (
     Document,
     line_of,
     list_of,
@@ -17,9 +18,8 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.launch import MAX_TEXT, Invocation, LaunchForm, Placement, Word
-from service.launch_command.starts import argv_starts, entrypoint_start
-from service.launch_command.visible_gpus import seen_inside, visible_devices
+from service.launch_command.shell.starts import argv_starts, entrypoint_start
+from service.launch_command.shell.visible_gpus import seen_inside, visible_devices
 
 _INTERPOLATED: Final = re.compile(
     r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::?-([^{}]{0,400}))?\}|([A-Za-z_][A-Za-z0-9_]{0,127}))"

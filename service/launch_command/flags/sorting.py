@@ -18,7 +18,7 @@ from service.engines.arguments.effects import (
 from service.engines.arguments.successors import successor_of
 from service.engines.flags import ServeFlags
 from service.gpus.capability import ComputeCapability
-from service.launch_command.converted_values import human_int
+from service.launch_command.flags.converted_values import human_int
 from service.launch_command.launch import LaunchCommand, Value, WrittenFlag
 from service.units import MIB
 

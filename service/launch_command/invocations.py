@@ -5,12 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from service.launch_command.compose import compose_starts, is_compose
-from service.launch_command.described_pods import DESCRIBED, described_starts
-from service.launch_command.document_lines import DOCUMENT_KEY, HERE_DOCUMENT, documents_within
-from service.launch_command.helm_values import is_llmd, llmd_starts, other_starts
-from service.launch_command.inspected import inspected_starts, is_inspected
-from service.launch_command.kubernetes import fragment_starts, is_fragment, kubernetes_starts
+from service.launch_command.documents.document_lines import DOCUMENT_KEY, HERE_DOCUMENT, documents_within
+from service.launch_command.documents.unrendered import NOT_RENDERED, with_placeholders
 from service.launch_command.launch import (
     MAX_STARTS,
     MAX_TEXT,
@@ -18,15 +14,19 @@ from service.launch_command.launch import (
     LaunchForm,
     UnreadableCommand,
 )
+from service.launch_command.manifests.compose import compose_starts, is_compose
+from service.launch_command.manifests.described_pods import DESCRIBED, described_starts
+from service.launch_command.manifests.helm_values import is_llmd, llmd_starts, other_starts
+from service.launch_command.manifests.inspected import inspected_starts, is_inspected
+from service.launch_command.manifests.kubernetes import fragment_starts, is_fragment, kubernetes_starts
+from service.launch_command.manifests.production_stack import production_stack_starts
 from service.launch_command.other_engines import advice_on
-from service.launch_command.production_stack import production_stack_starts
-from service.launch_command.programs import python_starts, ray_starts
-from service.launch_command.quoted_texts import quoted_texts
-from service.launch_command.said_release import said_release
-from service.launch_command.shell_words import read_commands
-from service.launch_command.starts import argv_starts, flags_alone, json_words, shell_starts
-from service.launch_command.unrendered import NOT_RENDERED, with_placeholders
-from service.launch_command.word_lists import LIST, word_list_starts
+from service.launch_command.shell.shell_words import simple_commands
+from service.launch_command.shell.starts import argv_starts, flags_alone, json_words, shell_starts
+from service.launch_command.texts.programs import python_starts, ray_starts
+from service.launch_command.texts.quoted_texts import quoted_texts
+from service.launch_command.texts.said_release import said_release
+from service.launch_command.texts.word_lists import LIST, word_list_starts
 
 MAX_BODIES: Final = 8
 """Here-documents of one text that are read as documents of their own."""
@@ -148,7 +148,7 @@ def _documents_within(text: str) -> Iterator[Invocation]:
 
 
 def _bare_flags(text: str) -> Iterator[Invocation]:
-    for command in read_commands(text)[:1]:
+    for command in simple_commands(text)[:1]:
         yield from flags_alone(command.words)
 
 
@@ -208,7 +208,7 @@ def _with_config_file(start: Invocation, files: dict[str, str]) -> Invocation:
 
 
 def _read_documents(text: str) -> tuple[Any, ...]:
-    from service.launch_command.documents import read_documents  # noqa: PLC0415 - YAML is slow to import
+    from service.launch_command.documents.documents import read_documents  # noqa: PLC0415 - YAML is slow to import
 
     return read_documents(text)
 

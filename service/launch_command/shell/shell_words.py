@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from service.launch_command.launch import MAX_TEXT, MAX_WORDS, UnreadableCommand, Word
-from service.launch_command.shell_tokens import ASSIGNMENT, ShellLexer, ShellToken, WordPart
+from service.launch_command.shell.shell_tokens import ASSIGNMENT, ShellLexer, ShellToken, WordPart
 
 MAX_COMMANDS: Final = 4096
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -48,7 +48,7 @@ class SimpleCommand:
         return self.words[0].line if self.words else 1
 
 
-def read_commands(
+def simple_commands(
     text: str, variables: Mapping[str, Word] = MappingProxyType({})
 ) -> tuple[SimpleCommand, ...]:
     """Return the commands of a shell text in order.

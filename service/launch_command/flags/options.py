@@ -19,10 +19,9 @@ from service.engines.arguments.arguments import (
     releases_with,
 )
 from service.engines.arguments.effects import effect_of
-from service.launch_command.converted_values import NAMES, converted, human_int
-from service.launch_command.json_values import refused_form, refused_json
-from service.launch_command.launch import Value, Word, WrittenFlag
-from service.launch_command.programs import MISSING
+from service.launch_command.flags.converted_values import NAMES, converted, human_int
+from service.launch_command.flags.json_values import refused_form, refused_json
+from service.launch_command.launch import MISSING, Value, Word, WrittenFlag
 from service.redaction import HIDDEN, hide_secrets
 
 SECRET: Final = re.compile(

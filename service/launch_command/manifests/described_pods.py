@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from service.launch_command.document_values import GPU_RESOURCE, references_replaced, whole_of
 from service.launch_command.launch import Invocation, LaunchForm, Word
-from service.launch_command.starts import argv_starts, entrypoint_start
+from service.launch_command.manifests.document_values import GPU_RESOURCE, references_replaced, whole_of
+from service.launch_command.shell.starts import argv_starts, entrypoint_start
 
 DESCRIBED: Final = re.compile(r"^[ \t│|]*(?:Command|Args):[ \t│|]*$", re.MULTILINE)
 """A line above the words of a container, one a line."""

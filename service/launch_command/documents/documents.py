@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from service.launch_command.document_text import Text
+from service.launch_command.documents.document_text import Text
 from service.launch_command.launch import UnreadableCommand
 from service.nearest_names import quoted
 from service.redaction import hide_secrets

@@ -10,8 +10,8 @@ from service.engines.arguments.arguments import ArgumentKind, ArgumentTable
 from service.engines.arguments.registered_names import registered_names
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES, rules_for
+from service.launch_command.flags.refused_backends import refused_backends
 from service.launch_command.launch import WrittenFlag
-from service.launch_command.refused_backends import refused_backends
 from service.nearest_names import few_of, nearest, quoted
 
 _PLANNED: Final = frozenset(field.name for field in fields(ServeFlags))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from service.launch_command.launch import Word
-from service.launch_command.shell_words import read_commands
+from service.launch_command.shell.shell_words import simple_commands
 
 GPU_RESOURCE: Final = re.compile(r"(?:nvidia|amd|habana|gpu\.intel|aws\.amazon)\.(?:com|ai)/.{1,60}")
 _GPU_LABELS: Final = re.compile(
@@ -71,7 +71,7 @@ def references_replaced(text: str, environment: Mapping[str, Word], line: int) -
 def words_of(value: Any, environment: Mapping[str, Word]) -> list[Word]:  # noqa: ANN401 - a value of a document
     """Return the words of a list, or of a text as a shell splits it."""
     if isinstance(value, str):
-        found = read_commands(value)
+        found = simple_commands(value)
         words = [word for command in found for word in command.words]
         return [replace(word, line=line_of(value) + word.line - 1) for word in words]
     return [

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from service.launch_command.document_values import (
+from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
+from service.launch_command.manifests.document_values import (
     Document,
     container_gpus,
     gpu_name_of,
@@ -17,9 +18,8 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
-from service.launch_command.shell_words import read_commands
-from service.launch_command.starts import argv_starts
+from service.launch_command.shell.shell_words import simple_commands
+from service.launch_command.shell.starts import argv_starts
 
 
 def predictor_model(spec: Document) -> Document | None:
@@ -127,5 +127,5 @@ def _service_words(container: Document, environment: Mapping[str, Word]) -> list
         words = list(started.words) if started else words
     extra = environment.get("VLLM_ADDITIONAL_ARGS")
     if extra is not None and not extra.missing:
-        words += [word for command in read_commands(extra.text) for word in command.words]
+        words += [word for command in simple_commands(extra.text) for word in command.words]
     return words

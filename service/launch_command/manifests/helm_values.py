@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from service.launch_command.document_values import (
+from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
+from service.launch_command.manifests.document_values import (
     MAX_VISITED,
     Document,
     container_gpus,
@@ -18,9 +19,8 @@ from service.launch_command.document_values import (
     whole_of,
     words_of,
 )
-from service.launch_command.launch import Invocation, LaunchForm, Placement, Word
 from service.launch_command.releases import is_engine_image
-from service.launch_command.starts import argv_starts, entrypoint_start, shell_starts
+from service.launch_command.shell.starts import argv_starts, entrypoint_start, shell_starts
 
 
 def is_llmd(document: Document) -> bool:

@@ -1,0 +1,1 @@
+"""YAML and JSON documents in a text: found among other lines, completed, parsed within bounds."""

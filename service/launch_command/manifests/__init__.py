@@ -1,0 +1,1 @@
+"""Starts in documents that describe containers: Compose, Kubernetes, charts' values, ``docker inspect``."""
