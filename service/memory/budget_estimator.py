@@ -68,10 +68,10 @@ def estimate_budget(architecture: ModelArchitecture, inputs: BudgetInputs) -> Me
     start = _Start(stored, inputs, constants_at(inputs.release), converts=stored is not loaded.architecture)
     stages = inputs.deployment.stages(stored)
     sizes = stage_parameters(stored, inputs.deployment, inputs.release, checkpoint_bytes)
-    if loaded.tied is not None:
-        tied = quantized_online(loaded.tied, inputs.quantization)
-        least = stage_parameters(tied, inputs.deployment, inputs.release, checkpoint_bytes)
-        sizes = with_doubt(sizes, least)
+    if loaded.other is not None:
+        other = quantized_online(loaded.other, inputs.quantization)
+        doubted = stage_parameters(other, inputs.deployment, inputs.release, checkpoint_bytes)
+        sizes = with_doubt(sizes, doubted)
     *others, last = sizes
     if stored.draft is not None:
         last = total((last, draft_parameters(stored, inputs.deployment, inputs.release)), last.source)

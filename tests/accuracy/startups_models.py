@@ -4,14 +4,18 @@ import re
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from service.advisor.request.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
+from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
+from service.engines.releases import RELEASES
 from service.hub.bundled.snapshot import BundledSnapshot
+from service.memory.parallelism import Parallelism
+from service.memory.weights.counts.parameters import parameter_bytes_per_stage
 from tests.accuracy.startups_rows import DATA
 
 _SNAPSHOT = BundledSnapshot()
@@ -64,12 +68,20 @@ def find_model(name: str) -> KnownModel:
         raise NoConfig(str(error).partition(";")[0]) from error
     own = entry["config"] == specified
     size = fetched.total_parameter_bytes if own else None
+    if entry.get("stores_output"):
+        size = _with_output(architecture)
     parameters = entry.get("parameters", None if "set" in entry else fetched.total_parameters)
     return KnownModel(
         Model(specified, None, "bundled", architecture, size),
         _naive(document, parameters or _named_parameters(specified)),
         fetched.id,
     )
+
+
+def _with_output(architecture: ModelArchitecture) -> int:
+    """Return the size of a checkpoint that is known to hold an output layer beside the embedding."""
+    untied = replace(architecture, tie_word_embeddings=False)
+    return sum(parameter_bytes_per_stage(untied, Parallelism(), RELEASES[-1]))
 
 
 def _document(entry: Mapping[str, Any], bundled: Mapping[str, Any]) -> dict[str, Any]:

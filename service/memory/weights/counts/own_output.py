@@ -3,6 +3,10 @@
 transformers 5 ties the output of classes such as Mistral3 where a config does not say so; transformers 4,
 with which most of their checkpoints were written, did not. Source: vLLM issue 51063 (releases discard that
 layer), vLLM 0.29.0 ModelConfig.maybe_untie_word_embeddings (they keep it).
+
+Exporters of quantized checkpoints write the output of a tied model too, a copy of its embedding. Releases
+that keep an output load it, and drop it again where it is equal; but a model with a second embedding, one for
+each layer, is not compared and has both (vLLM 0.29.0 and 0.33.0, weight_tying.py _get_untied_lm_head).
 """
 
 from dataclasses import dataclass, replace
@@ -28,8 +32,8 @@ class LoadedModel:
     """A model as a release loads its checkpoint."""
 
     architecture: ModelArchitecture
-    tied: ModelArchitecture | None = None
-    """The same without an output layer of its own, where it is not known which of them is built."""
+    other: ModelArchitecture | None = None
+    """The same with an output layer of its own or without, where it is not known which of them is built."""
 
 
 def loaded_model(
@@ -44,9 +48,14 @@ def loaded_model(
     Raises:
         LookupError: the release is older than the dated layout.
     """
-    says_so = architecture.tie_word_embeddings or architecture.declared.tying
-    tied_when_unset = weight_layout_at(release).stages.tied_when_unset
-    if says_so or architecture.class_name not in tied_when_unset:
+    stages = weight_layout_at(release).stages
+    if architecture.tie_word_embeddings:
+        several = architecture.per_layer_embedding is not None
+        has_output = architecture.class_name not in stages.embedding_as_output
+        if stages.keeps_own_output and several and has_output:
+            return _with_copy(architecture, release, checkpoint_bytes)
+        return LoadedModel(architecture)
+    if architecture.declared.tying or architecture.class_name not in stages.tied_when_unset:
         return LoadedModel(architecture)
     return _with_output(architecture, release, checkpoint_bytes)
 
@@ -57,22 +66,45 @@ def _with_output(
     architecture: ModelArchitecture, release: Version, checkpoint_bytes: int | None
 ) -> LoadedModel:
     untied = replace(architecture, declared=replace(architecture.declared, tying=True))
-    if checkpoint_bytes is None:
-        return LoadedModel(untied, architecture)
-    sizes = {
-        sum(parameter_bytes_per_stage(each, Parallelism(), release)): each for each in (architecture, untied)
-    }
-    nearest = min(sizes, key=lambda size: abs(size - checkpoint_bytes))
-    is_known = abs(nearest - checkpoint_bytes) <= AGREEMENT * nearest
-    stored = sizes[nearest]
-    if is_known and (stored is architecture or weight_layout_at(release).stages.keeps_own_output):
+    stored = _stored(architecture, untied, release, checkpoint_bytes)
+    keeps = weight_layout_at(release).stages.keeps_own_output
+    if stored is not None and (stored is architecture or keeps):
         return LoadedModel(stored)
     return LoadedModel(untied, architecture)
 
 
-def with_doubt(sizes: tuple[Estimate, ...], tied: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
-    """Return the parameters of each stage, where the output layer may be missing."""
+@LONG_LISTS.emptied
+@lru_cache(maxsize=64)
+def _with_copy(
+    architecture: ModelArchitecture, release: Version, checkpoint_bytes: int | None
+) -> LoadedModel:
+    untied = replace(architecture, tie_word_embeddings=False)
+    stored = _stored(architecture, untied, release, checkpoint_bytes)
+    if stored is not None:
+        return LoadedModel(stored)
+    return LoadedModel(architecture, untied if architecture.quantization is not None else None)
+
+
+def _stored(
+    tied: ModelArchitecture, untied: ModelArchitecture, release: Version, checkpoint_bytes: int | None
+) -> ModelArchitecture | None:
+    """Return what a checkpoint of some size holds; ``None`` if that does not show."""
+    if checkpoint_bytes is None:
+        return None
+    sizes = {sum(parameter_bytes_per_stage(each, Parallelism(), release)): each for each in (tied, untied)}
+    nearest = min(sizes, key=lambda size: abs(size - checkpoint_bytes))
+    return sizes[nearest] if abs(nearest - checkpoint_bytes) <= AGREEMENT * nearest else None
+
+
+def with_doubt(sizes: tuple[Estimate, ...], others: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
+    """Return the parameters of each stage, where the output layer may be missing, or be there."""
     return tuple(
-        around(size.bytes, min(size.low, least.low), size.high, Basis.ASSUMED, f"{size.source}; {UNKNOWN}")
-        for size, least in zip(sizes, tied, strict=True)
+        around(
+            size.bytes,
+            min(size.low, other.low),
+            max(size.high, other.high),
+            Basis.ASSUMED,
+            f"{size.source}; {UNKNOWN}",
+        )
+        for size, other in zip(sizes, others, strict=True)
     )
