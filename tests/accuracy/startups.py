@@ -223,7 +223,8 @@ def third_part(board: Board) -> Table:
         "afternoon": {Part.EIGHTH},
         "28th, evening": {Part.NINTH},
         "28th, night": {Part.TENTH},
-        "the first nine": NEVER_FITTED - {Part.TENTH},
+        "29th": {Part.ELEVENTH},
+        "the first ten": NEVER_FITTED - {Part.ELEVENTH},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

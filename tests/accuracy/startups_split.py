@@ -43,6 +43,8 @@ NINTH: Final = "i"
 """The same of those that were gathered after these, in the same way."""
 TENTH: Final = "t"
 """The same of those that were gathered after these, in the same way."""
+ELEVENTH: Final = "v"
+"""The same of those that were gathered the day after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -80,6 +82,8 @@ class Part(StrEnum):
     """Gathered after these, and scored once before anything was changed."""
     TENTH = "held out: sealed 2026-11-28, night"
     """Gathered after these, and scored once before anything was changed."""
+    ELEVENTH = "held out: sealed 2026-11-29"
+    """Gathered after these, and scored once before anything was changed."""
 
 
 NEVER_FITTED: Final = frozenset(
@@ -94,6 +98,7 @@ NEVER_FITTED: Final = frozenset(
         Part.EIGHTH,
         Part.NINTH,
         Part.TENTH,
+        Part.ELEVENTH,
     }
 )
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
@@ -114,6 +119,7 @@ WHOLE: Final = {
     EIGHTH: Part.EIGHTH,
     NINTH: Part.NINTH,
     TENTH: Part.TENTH,
+    ELEVENTH: Part.ELEVENTH,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

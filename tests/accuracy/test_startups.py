@@ -42,7 +42,7 @@ def test_every_row_is_scored_or_named_with_a_reason(board: Board) -> None:
     ids = [row["id"] for row in read_rows(DATA)]
     named = {each.id for each in board.omitted} | {each.startup.id for each in board.scores}
 
-    assert len(ids) == len(set(ids)) == board.rows == 898
+    assert len(ids) == len(set(ids)) == board.rows == 922
     assert named == set(ids)
     assert all(each.reason and each.source for each in board.omitted)
 
@@ -108,6 +108,7 @@ class Bounds(NamedTuple):
         (Part.NINTH, Bounds(29, 38, 0.5, 1.2, 5.5)),
         # Two starts of an int4 build are 0.79 GiB off; one release has what a later one brought.
         (Part.TENTH, Bounds(23, 25, 0.5, 2.2, 6, 9, ("t034",))),
+        (Part.ELEVENTH, Bounds(17, 16, 0.5, 1.0, 5)),
     ],
 )
 def test_starts_that_nothing_was_fitted_on_are_near(board: Board, gathered: Part, bounds: Bounds) -> None:
@@ -128,7 +129,7 @@ def test_intervals_hold_what_they_should_of_starts_that_nothing_was_fitted_on(bo
     unfitted = board.only(lambda startup: part(startup) in NEVER_FITTED)
 
     # Graphs are not scored where the log leaves open whether NVLink joins the ranks (A100, SXM or PCIe).
-    for term, least in ((Term.WEIGHTS, 219), (Term.AVAILABLE, 207), (Term.GRAPHS, 83)):
+    for term, least in ((Term.WEIGHTS, 236), (Term.AVAILABLE, 223), (Term.GRAPHS, 95)):
         scores = unfitted.of(term)
         assert len(scores) >= least
         assert 75 <= share([each.hit for each in scores]) <= 90
@@ -136,13 +137,13 @@ def test_intervals_hold_what_they_should_of_starts_that_nothing_was_fitted_on(bo
 
 @pytest.mark.parametrize(
     ("parts", "p90"),
-    [(NEVER_FITTED - {Part.TENTH}, 4), (NEVER_FITTED, 4.3)],
-    ids=["the first nine, as near as is wanted", "with the tenth, whose tail is longer"],
+    [(NEVER_FITTED - {Part.TENTH, Part.ELEVENTH}, 4), (NEVER_FITTED, 4.3)],
+    ids=["the first nine, as near as is wanted", "with the two after them, whose tails are longer"],
 )
 def test_available_memory_of_starts_that_nothing_was_fitted_on_is_near(
     board: Board, parts: AbstractSet[Part], p90: float
 ) -> None:
-    """Wanted are 1.0 and 4; docs/accuracy.md says what the tenth part misses."""
+    """Wanted are 1.0 and 4; docs/accuracy.md says what the parts after the ninth miss."""
     unfitted = board.only(lambda startup: part(startup) in parts)
     errors = Errors.of(each.percent for each in unfitted.of(Term.AVAILABLE))
 
