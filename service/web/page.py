@@ -14,13 +14,13 @@ from service.application.schemas.probes.probe import ProbeAnswer
 from service.explanation.explanation_types import Explanation
 from service.units import gib_text
 from service.web.assets import asset_link
-from service.web.examples import EXAMPLES
 from service.web.figures import plain, plain_lines
-from service.web.log_screen import log_screen
-from service.web.page_question import PageQuestion
-from service.web.probes_screen import probes_screen
-from service.web.question_form import QuestionForm, parameter_at
-from service.web.screens import SCREENS, Screen
+from service.web.plan_screens import SCREENS, Screen
+from service.web.questions.examples import EXAMPLES
+from service.web.questions.page_question import PageQuestion
+from service.web.questions.question_form import QuestionForm, parameter_at
+from service.web.screens.log_screen import log_screen
+from service.web.screens.probes_screen import probes_screen
 from service.web.unbroken_flags import unbroken_flags
 
 PAGES: Final = (("Plan", "."), ("Log", "log"), ("Probes", "probes"))

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from service.advisor.dry_runs.concurrency_curve import CurvePoint
 from service.memory.budget_types import Basis, Estimate
 from service.speed.serving_speed import Between
-from service.web.context_drawing import Mark, context_drawing
-from service.web.memory_bar import MemoryBar, MemoryTerm, memory_drawing
-from service.web.model_drawing import LayerCell, layers_drawing
-from service.web.pages_drawing import BlockRow, RequestRow, blocks_drawing, request_drawing
-from service.web.releases_drawing import ReleaseColumn, releases_drawing
-from service.web.speed_drawing import CostBar, SpeedPoint, costs_drawing, speeds_drawing
+from service.web.drawings.context_drawing import Mark, context_drawing
+from service.web.drawings.memory_bar import MemoryBar, MemoryTerm, memory_drawing
+from service.web.drawings.model_drawing import LayerCell, layers_drawing
+from service.web.drawings.pages_drawing import BlockRow, RequestRow, blocks_drawing, request_drawing
+from service.web.drawings.releases_drawing import ReleaseColumn, releases_drawing
+from service.web.drawings.speed_drawing import CostBar, SpeedPoint, costs_drawing, speeds_drawing
+from service.web.drawings.svg import element, text
 from service.web.standalone import standalone
-from service.web.svg import element, text
 from service.web.unbroken_flags import unbroken_flags
 
 SVG = "{http://www.w3.org/2000/svg}"

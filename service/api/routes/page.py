@@ -30,9 +30,9 @@ from service.application.services import Services
 from service.startup_log.log import read_log
 from service.web.assets import MEDIA_TYPES, asset
 from service.web.page import log_page, log_problem_page, plan_page, probes_page, problem_page, start_page
-from service.web.page_question import PageQuestion
-from service.web.question_form import QuestionForm, parameter_at
-from service.web.screens import Screen, screen_for
+from service.web.plan_screens import Screen, screen_for
+from service.web.questions.page_question import PageQuestion
+from service.web.questions.question_form import QuestionForm, parameter_at
 from service.web.standalone import standalone
 
 HTML: Final = "text/html; charset=utf-8"

@@ -15,10 +15,10 @@ from service.application.text.commands import COMMANDS
 from service.application.text.words import dtype_words, gpus_words, start_words, verdict_words
 from service.engines.refusal import Stage
 from service.units import GIB
+from service.web.drawings.memory_bar import MemoryBar, memory_drawing
 from service.web.figures import gib, grouped, interval, plain, times
-from service.web.memory_bar import MemoryBar, memory_drawing
-from service.web.page_question import PageQuestion
-from service.web.starts import fix_question, lever_question, start_question
+from service.web.questions.page_question import PageQuestion
+from service.web.questions.starts import fix_question, lever_question, start_question
 
 MOST_LEVERS: Final = 8
 PAGE_STAGES: Final = frozenset({Stage.BLOCK_SIZE, Stage.PAGE_SIZE, Stage.GROUPING})

@@ -7,7 +7,7 @@ from math import hypot
 from markupsafe import Markup
 
 from service.speed.serving_speed import Between
-from service.web.svg import drawing, element, text
+from service.web.drawings.svg import drawing, element, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 340, 64, 16, 24, 44
 ROW, BAR, NAMES = 34, 16, 8

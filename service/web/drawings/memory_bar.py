@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from service.memory.budget_types import Estimate, MemoryBudget
 from service.units import gib_amount, gib_text
-from service.web.svg import drawing, element, fits, text
+from service.web.drawings.svg import drawing, element, fits, text
 
 WIDTH, HEIGHT, TOP, BAR, LEFT = 760, 134, 34, 40, 8
 STRIP: Final = 8

@@ -7,7 +7,7 @@ from typing import Final
 from service.advisor.candidates.plan_types import Candidate
 from service.advisor.ranking.service_level import completed_of
 from service.web.figures import grouped, times
-from service.web.speed_screen import figure_words
+from service.web.screens.speed_screen import figure_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from service.application.text.words import change_words, printable, verdict_word
 from service.explanation.explanation_types import Agreement, Assumption, Diagnosis, Explanation, Finding
 from service.redaction import hide_secrets
 from service.web.figures import DASH, plain
-from service.web.page_question import PageQuestion
+from service.web.questions.page_question import PageQuestion
 
 MOST_LINES: Final = 1500
 """Lines of a log that are shown, those around what was found first."""

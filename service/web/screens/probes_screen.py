@@ -9,8 +9,8 @@ from markupsafe import Markup
 from service.application.schemas.probes.probe import ProbeAnswer
 from service.probes.job_state import State
 from service.units import gib_text
+from service.web.drawings.probes_drawing import MeasuredPoint, probes_drawing
 from service.web.figures import plain
-from service.web.probes_drawing import MeasuredPoint, probes_drawing
 
 OPEN: Final = frozenset({State.QUEUED, State.LEASED, State.RUNNING})
 """States that change."""

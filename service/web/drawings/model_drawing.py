@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from service.units import ceil_div
-from service.web.svg import drawing, element, text
+from service.web.drawings.svg import drawing, element, text
 
 WIDTH, LEFT, TOP, CELL, NETWORK, ROW = 760, 40, 8, 26, 16, 56
 MOST_IN_A_ROW = 32

@@ -9,9 +9,9 @@ from service.advisor.ranking.service_level import completed_of
 from service.application.text.in_short import in_short
 from service.application.text.words import gpus_words, verdict_words
 from service.units import gib_amount
-from service.web.best_by_dtype import BestByDtype
 from service.web.figures import DASH, grouped, times
-from service.web.speed_screen import interval_words
+from service.web.screens.best_by_dtype import BestByDtype
+from service.web.screens.speed_screen import interval_words
 
 
 @dataclass(frozen=True, slots=True)

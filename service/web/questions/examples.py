@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from service.web.page_question import PageQuestion
+from service.web.questions.page_question import PageQuestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from markupsafe import Markup
 from service.advisor.candidates.plan_types import Candidate, Plan
 from service.advisor.dry_runs.concurrency_curve import CurvePoint, concurrency_curve
 from service.advisor.words.pooling_words import pooling_sentence
-from service.web.answer_screen import shown_candidate
-from service.web.context_drawing import Mark, context_drawing
-from service.web.page_question import PageQuestion
+from service.web.drawings.context_drawing import Mark, context_drawing
+from service.web.questions.page_question import PageQuestion
+from service.web.screens.answer_screen import shown_candidate
 
 MOST_ROWS: Final = 16
 

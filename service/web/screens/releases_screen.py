@@ -14,11 +14,11 @@ from service.application.text.upgrades import change_words
 from service.application.text.words import verdict_words
 from service.engines.flags import ServeFlags
 from service.engines.releases import RELEASES
-from service.web.answer_screen import shown_candidate
+from service.web.drawings.releases_drawing import ReleaseColumn, releases_drawing
 from service.web.figures import plain, times
-from service.web.page_question import PageQuestion
-from service.web.releases_drawing import ReleaseColumn, releases_drawing
-from service.web.starts import start_question
+from service.web.questions.page_question import PageQuestion
+from service.web.questions.starts import start_question
+from service.web.screens.answer_screen import shown_candidate
 
 
 @dataclass(frozen=True, slots=True)

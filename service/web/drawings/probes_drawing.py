@@ -7,8 +7,8 @@ from math import ceil, floor, log2
 from markupsafe import Markup
 
 from service.units import GIB
-from service.web.context_drawing import Scale
-from service.web.svg import drawing, element, text
+from service.web.drawings.context_drawing import Scale
+from service.web.drawings.svg import drawing, element, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 420, 64, 16, 24, 46
 

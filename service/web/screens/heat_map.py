@@ -15,12 +15,12 @@ from service.application.text.in_short import in_short
 from service.application.text.words import gpus_words, verdict_words
 from service.gpus.gpu_type import GpuType
 from service.units import gib_text
-from service.web.best_by_dtype import BestByDtype
-from service.web.compared_starts import ComparedProperty, compared_starts
 from service.web.figures import DASH, grouped, plain
-from service.web.heat_metric import COST, METRICS, SPEED, WORKLOAD, Comparison, Metric, context_of
-from service.web.page_question import PageQuestion
-from service.web.starts import fix_question
+from service.web.questions.page_question import PageQuestion
+from service.web.questions.starts import fix_question
+from service.web.screens.best_by_dtype import BestByDtype
+from service.web.screens.compared_starts import ComparedProperty, compared_starts
+from service.web.screens.heat_metric import COST, METRICS, SPEED, WORKLOAD, Comparison, Metric, context_of
 
 SHADES: Final = 5
 REASON_CHARACTERS: Final = 90

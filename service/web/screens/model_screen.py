@@ -7,9 +7,9 @@ from markupsafe import Markup
 
 from service.advisor.candidates.plan_types import Plan
 from service.application.schemas.answers.architecture import ExplainedArchitecture, LayerKind
+from service.web.drawings.model_drawing import LayerCell, layers_drawing
 from service.web.figures import plain
-from service.web.model_drawing import LayerCell, layers_drawing
-from service.web.page_question import PageQuestion
+from service.web.questions.page_question import PageQuestion
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHOWN_DIMENSIONS = (

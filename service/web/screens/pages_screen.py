@@ -13,11 +13,11 @@ from service.engine_config.engine_config import RequestDemand
 from service.engines.refusal import Stage
 from service.kv_cache.groups import Group
 from service.kv_cache.specs import AttentionSpec, LayerSpec, SpecLayers
-from service.web.answer_screen import shown_candidate
+from service.web.drawings.pages_drawing import BlockRow, RequestRow, blocks_drawing, request_drawing
 from service.web.figures import percent, plain
-from service.web.page_question import PageQuestion
-from service.web.pages_drawing import BlockRow, RequestRow, blocks_drawing, request_drawing
-from service.web.starts import fix_question
+from service.web.questions.page_question import PageQuestion
+from service.web.questions.starts import fix_question
+from service.web.screens.answer_screen import shown_candidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from service.advisor.request.plan_request import Workload
 from service.application.text.words import dtype_words, gpus_words
 from service.speed.prices import Cost
 from service.speed.serving_speed import Between, Speed
-from service.web.answer_screen import shown_candidate
-from service.web.page_question import PageQuestion
-from service.web.speed_drawing import CostBar, SpeedPoint, costs_drawing, speeds_drawing
-from service.web.starts import start_question
+from service.web.drawings.speed_drawing import CostBar, SpeedPoint, costs_drawing, speeds_drawing
+from service.web.questions.page_question import PageQuestion
+from service.web.questions.starts import start_question
+from service.web.screens.answer_screen import shown_candidate
 
 MOST_STARTS: Final = 10
 DIGITS: Final = 3

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from service.web.svg import drawing, element, text
+from service.web.drawings.svg import drawing, element, text
 
 WIDTH, LEFT, RIGHT, TOP, LANE, GAP, LABELS = 760, 84, 12, 40, 96, 34, 58
 

@@ -9,7 +9,7 @@ from service.advisor.candidates.refusal import Fix
 from service.application.schemas.requests.plan_parameters import PLACES
 from service.engines.flags import ServeFlags
 from service.gpus.gpu_type import GpuType
-from service.web.page_question import PageQuestion
+from service.web.questions.page_question import PageQuestion
 
 DEFAULTS: Final = ServeFlags()
 SERVE_PARAMETERS: Final = tuple(

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from markupsafe import Markup
 
 from service.advisor.dry_runs.concurrency_curve import CurvePoint
-from service.web.svg import CHARACTER_WIDTH, drawing, element, text
+from service.web.drawings.svg import CHARACTER_WIDTH, drawing, element, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 400, 58, 14, 24, 46
 MOST_TICKS: Final = 10

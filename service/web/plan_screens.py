@@ -8,14 +8,14 @@ from markupsafe import Markup
 
 from service.advisor.candidates.plan_types import Plan
 from service.advisor.request.plan_request import PlanRequest
-from service.web.answer_screen import answer_screen
-from service.web.context_screen import context_screen
-from service.web.heat_map import gpus_screen
-from service.web.model_screen import model_screen
-from service.web.page_question import PageQuestion
-from service.web.pages_screen import pages_screen
-from service.web.releases_screen import releases_screen
-from service.web.speed_screen import speed_screen
+from service.web.questions.page_question import PageQuestion
+from service.web.screens.answer_screen import answer_screen
+from service.web.screens.context_screen import context_screen
+from service.web.screens.heat_map import gpus_screen
+from service.web.screens.model_screen import model_screen
+from service.web.screens.pages_screen import pages_screen
+from service.web.screens.releases_screen import releases_screen
+from service.web.screens.speed_screen import speed_screen
 from service.web.standalone import stacked
 
 Prepare: TypeAlias = Callable[[PlanRequest], PlanRequest]

@@ -6,8 +6,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from service.web.drawings.svg import drawing, element, text
 from service.web.figures import percent
-from service.web.svg import drawing, element, text
 
 WIDTH, LEFT, RIGHT, TOP = 760, 8, 8, 8
 ROW, BAR = 52, 22

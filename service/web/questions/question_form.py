@@ -7,7 +7,7 @@ from typing import Final, Self
 from service.application.schemas.requests.plan_parameters import PLACES
 from service.engines.releases import RELEASES, rules_for
 from service.gpus.catalog import GpuCatalog
-from service.web.page_question import PageQuestion
+from service.web.questions.page_question import PageQuestion
 
 FIELDS: Final = (
     "model", "gpu", "engine_version", "kv_cache_dtype", "tensor_parallel_size", "max_model_len",

@@ -1,0 +1,1 @@
+"""Plans, models, releases and speed as SVG."""
