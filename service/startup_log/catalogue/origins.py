@@ -8,7 +8,12 @@ from typing import Any, Final
 from service.bundled_toml import read_toml
 from service.startup_log.catalogue.phrases import CAUSES, FailureCause
 from service.startup_log.errors.exceptions import PYTHON_WORDS, is_check, placed_as
-from service.startup_log.errors.known_classes import is_model_type, places_mentioned, places_named
+from service.startup_log.errors.known_classes import (
+    is_model_type,
+    is_of_no_release,
+    places_mentioned,
+    places_named,
+)
 from service.startup_log.errors.tracebacks import NATIVE_FILE, Frame
 from service.startup_log.text.pytest_reports import tests_own
 
@@ -69,6 +74,8 @@ _OF_CODE: Final = frozenset(
     }
 )
 """Classes of errors that Python raises of code which does not fit: they say nothing of a reason."""
+_REFUSALS: Final = frozenset({"ValueError", "RuntimeError", "AssertionError"})
+"""Classes with which a program refuses what it was given; one that is not implemented is of the part alone."""
 CHECK: Final = "check"
 """Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
 NOWHERE: Final = FailureOrigin("", None)
@@ -100,6 +107,7 @@ def likely_origin(type_name: str, message: str, frames: Sequence[Frame]) -> Fail
         or native_part(type_name, message)
         or own_part(type_name, frames)
         or _checking_part(message, frames)
+        or _modified_part(type_name, message, frames)
         or innermost_part(type_name, frames)
     )
 
@@ -110,6 +118,13 @@ def _checking_part(message: str, frames: Sequence[Frame]) -> FailureOrigin | Non
     part = next(_parts_of(frames), None) if is_check(message) and "support" not in message else None
     cause = None if part is None else part.causes.get(CHECK)
     return None if part is None or cause is None else FailureOrigin(part.name, cause)
+
+
+def _modified_part(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin | None:
+    """Return a file that no release of the engine has, where it refuses something in words of its own."""
+    if type_name not in _REFUSALS or not frames or not _gives_reason(type_name, message):
+        return None
+    return _MODIFIED if is_of_no_release(frames[0].path) else None
 
 
 def innermost_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
@@ -257,14 +272,18 @@ def agrees(type_name: str, message: str, frames: Sequence[Frame], origin: Failur
     Python's own errors, and checks without words, name no reason; what a library below a part raises need not
     be of the part's kind.
     """
-    if type_name in _OF_CODE or placed_as(type_name, message) != type_name or is_check(message):
-        return False
-    if len(message.split()) < LEAST_REASON or any(words in message for words, _ in PYTHON_WORDS):
+    if not _gives_reason(type_name, message):
         return False
     return not frames or any(
         each.name == origin.part and each.holds(frames[0]) and _cause_of(type_name, each) is origin.cause
         for each in (*_PASSED, *_PARTS)
     )
+
+
+def _gives_reason(type_name: str, message: str) -> bool:
+    if type_name in _OF_CODE or placed_as(type_name, message) != type_name or is_check(message):
+        return False
+    return len(message.split()) >= LEAST_REASON and not any(words in message for words, _ in PYTHON_WORDS)
 
 
 def _said(
@@ -342,6 +361,9 @@ _TEST: Final = FailureOrigin("a test", _BY_NAME["test_not_passed"])
 _READ_BY_TEST: Final = FailureOrigin("a test", _BY_NAME["answer_not_json"])
 _OF_JSON: Final = "/json/"
 """Part of the paths of Python's reader of JSON, which its caller gave the text."""
+_MODIFIED: Final = FailureOrigin(
+    "a file that no release of the engine has", _BY_NAME["modified_engine_refuses"], named=True
+)
 _OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(

@@ -67,6 +67,21 @@ def file_of_call(name: str, function: str) -> str:
     return f"{ENGINE}/{found[0]}" if found else ""
 
 
+def is_of_no_release(path: str) -> bool:
+    """Whether a file below a folder of the engine's package is in none of the releases that were read."""
+    inside = f"/{path}".rpartition(f"/{ENGINE}/")[2]
+    folder = inside.partition("/")[0]
+    if inside == f"/{path}" or not inside.endswith(".py") or inside.endswith("/__init__.py"):
+        return False
+    return folder in _folders() and inside not in _content()["files"][ENGINE]
+
+
+@cache
+def _folders() -> frozenset[str]:
+    """Return the folders of the engine's package that have modules of their own."""
+    return frozenset(file.partition("/")[0] for file in _content()["files"][ENGINE] if "/" in file)
+
+
 def is_model_type(message: str) -> bool:
     """Whether the message of a KeyError is a model type that releases of transformers know."""
     found = _KEY.match(message)

@@ -1,0 +1,107 @@
+"""What ended an engine, in logs that were gathered whole: forks, ranks and devices of which each reports."""
+
+import pytest
+
+from service.startup_log.errors.known_classes import is_of_no_release
+from service.startup_log.failures.logged_failure import Failure
+from service.startup_log.log import read_log
+
+HEADER = "Traceback (most recent call last):"
+HANDLING = "During handling of the above exception, another exception occurred:"
+CORE = "(EngineCore pid=197113) ERROR 07-17 13:44:01 [core.py:1330]"
+WORKER = "(Worker_TP1_EP1 pid=141114) ERROR 07-16 19:28:19 [multiproc_executor.py:1007]"
+
+
+def failure_of(*lines: str) -> Failure:
+    failure = read_log("\n".join(lines)).failure
+    assert failure is not None
+    return failure
+
+
+def cause_of(*lines: str) -> str:
+    cause = failure_of(*lines).cause
+    return "" if cause is None else cause.name
+
+
+def frame(path: str, function: str) -> str:
+    return f'  File "/e/project1/alint77/vllm/vllm/{path}", line 75, in {function}'
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "message"),
+    [
+        ("tiered_moe_kv.py", "get_tiered_kv_available_memory", "Tiered GLM requires 78 main and 21 indexer"),
+        ("tiered_moe_placement.py", "load", "Placement profile config fingerprint does not match"),
+    ],
+)
+def test_a_file_that_no_release_has_refuses_by_its_own_check(file: str, function: str, message: str) -> None:
+    """alint77/jupiter-glm52-vllm-worklog: baseline and experiments of a fork, shortened."""
+    failure = failure_of(
+        f"{CORE} EngineCore failed to start.",
+        f"{CORE} {HEADER}",
+        f"{CORE} {frame('v1/core/kv_cache_utils.py', 'get_kv_cache_configs')}",
+        f"{CORE} {frame(f'model_executor/model_loader/{file}', function)}",
+        f"{CORE} ValueError: {message}",
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name == "modified_engine_refuses"
+    assert failure.message == message
+
+
+def test_files_of_releases_and_of_other_programs_are_no_fork_s() -> None:
+    assert is_of_no_release("/x/vllm/vllm/model_executor/model_loader/tiered_moe_kv.py")
+    assert not is_of_no_release("/x/vllm/vllm/model_executor/model_loader/default_loader.py")
+    assert not is_of_no_release("/x/vllm/serve.py")
+    assert not is_of_no_release("/x/vllm/.venv/lib/python3.12/site-packages/torch/utils/_contextlib.py")
+    assert not is_of_no_release("/x/site-packages/vllm/model_executor/some_new_folder/__init__.py")
+
+
+def test_drafts_that_do_not_fit_their_place_are_no_media() -> None:
+    """alint77/jupiter-glm52-vllm-worklog, 2026-07-25-dspark/dspark-keep5-server.out, shortened."""
+    assert (
+        cause_of(
+            f"{WORKER} WorkerProc hit an exception.",
+            f"{WORKER} {HEADER}",
+            f"{WORKER} {frame('v1/worker/gpu/warmup.py', 'warmup_kernels')}",
+            f"{WORKER} {frame('v1/worker/gpu/model_runner.py', 'sample_tokens')}",
+            f"{WORKER} RuntimeError: shape mismatch: value tensor of shape [5] cannot be broadcast to "
+            "indexing result of shape [1, 8]",
+        )
+        == "tensors_do_not_fit"
+    )
+
+
+def test_a_library_that_fails_after_a_kernel_s_fault_is_not_the_root() -> None:
+    """alint77/jupiter-glm52-vllm-worklog, baseline/failed-fused-allreduce-server.out, shortened."""
+    assert (
+        cause_of(
+            f"{WORKER} WorkerProc hit an exception.",
+            f"{WORKER} {HEADER}",
+            f"{WORKER} {frame('compilation/cuda_graph.py', '__call__')}",
+            f"{WORKER} RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx(`",
+            f"{WORKER} ",
+            f"{WORKER} {HANDLING}",
+            f"{WORKER} {HEADER}",
+            f"{WORKER} {frame('v1/worker/gpu_model_runner.py', '_cleanup_profiling_kv_cache')}",
+            f"{WORKER} torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+        )
+        == "illegal_memory_access"
+    )
+
+
+def test_memory_that_a_sleeping_engine_does_not_get_back_is_a_failure_of_sleep_mode() -> None:
+    """WaroonRagwongsiri/SuperAi-SS6-Level2-Hack4, llm.log, shortened."""
+    core = "(EngineCore pid=48216) ERROR 06-02 14:31:01 [core.py:1365]"
+    assert (
+        cause_of(
+            "(APIServer pid=47967) INFO:     Application startup complete.",
+            "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:139",
+            f"{core} Invocation of wake_up method failed",
+            f"{core} {HEADER}",
+            f"{core} {frame('v1/worker/gpu_worker.py', 'wake_up')}",
+            f"{core} {frame('device_allocator/cumem.py', 'create_and_map')}",
+            f"{core} RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:139",
+        )
+        == "sleep_mode_failed"
+    )
