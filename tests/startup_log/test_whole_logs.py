@@ -105,3 +105,65 @@ def test_memory_that_a_sleeping_engine_does_not_get_back_is_a_failure_of_sleep_m
         )
         == "sleep_mode_failed"
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "message", "cause"),
+    [
+        (
+            *("v1/worker/gpu_model_runner.py", "_prepare_inputs"),
+            "ValueError: could not broadcast input array from shape (100,) into shape (101,)",
+            "engine_fault",
+        ),
+        (
+            *("v1/worker/gpu_model_runner.py", "execute_model"),
+            "ValueError: zero-size array to reduction operation maximum which has no identity",
+            "engine_fault",
+        ),
+        ("v1/engine/core.py", "step_with_batch_queue", "RuntimeError: unexpected error", "engine_fault"),
+        (
+            *("model_executor/layers/attention/attention.py", "get_attention_context"),
+            "AssertionError: Expected slot_mapping to be a dict, got <class 'list'>. ",
+            "engine_fault",
+        ),
+        (
+            *("vllm_flash_attn/flash_attn_interface.py", "flash_attn_varlen_func"),
+            "RuntimeError: batch_size must be equal to batch_size_k",
+            "tensors_do_not_fit",
+        ),
+        (
+            *("distributed/parallel_state.py", "init_model_parallel_group"),
+            "RuntimeError: Resource temporarily unavailable",
+            "thread_limit",
+        ),
+    ],
+)
+def test_a_step_whose_arrays_do_not_agree_is_a_fault_of_the_engine(
+    path: str, function: str, message: str, cause: str
+) -> None:
+    """mystous/vllm_hybrid, eval/results: one log of each, shortened."""
+    found = cause_of(
+        f"{WORKER} WorkerProc hit an exception.",
+        f"{WORKER} {HEADER}",
+        f"{WORKER} {frame(path, function)}",
+        f"{WORKER} {message}",
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above)",
+    )
+
+    assert found == cause
+
+
+def test_what_a_worker_went_on_without_is_not_the_root() -> None:
+    """mystous/vllm_hybrid, 20260504_221611 neo_on.log, shortened: the fork logs a fallback as a warning."""
+    warned = WORKER.replace("ERROR", "WARNING").replace(
+        "multiproc_executor.py:1007", "gpu_model_runner.py:3740"
+    )
+    failure = failure_of(
+        f"{warned} forked dual forward fell back, exception was RuntimeError: no space in the batch",
+        f"{WORKER} WorkerProc hit an exception.",
+        f"{WORKER} {HEADER}",
+        f"{WORKER} {frame('v1/worker/gpu_model_runner.py', '_build_attention_metadata')}",
+        f"{WORKER} AssertionError: builders of the group are fewer than its parts",
+    )
+
+    assert failure.type == "AssertionError"

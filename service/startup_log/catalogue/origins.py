@@ -75,7 +75,7 @@ _OF_CODE: Final = frozenset(
 )
 """Classes of errors that Python raises of code which does not fit: they say nothing of a reason."""
 _REFUSALS: Final = frozenset({"ValueError", "RuntimeError", "AssertionError"})
-"""Classes with which a program refuses what it was given; one that is not implemented is of the part alone."""
+"""Classes with which a program refuses what it was given, whichever part it is."""
 CHECK: Final = "check"
 """Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
 NOWHERE: Final = FailureOrigin("", None)

@@ -78,6 +78,8 @@ NOT_REACHED: Final = "server_not_reached"
 """The cause of a client that no server answered."""
 OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
+WARNING: Final = "WARNING"
+"""The level of what the engine goes on without."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 
@@ -137,7 +139,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     roots = [each for each in raised.values() if not (each.is_empty or _only_wraps(each, lines))]
     weakly = {each.at for each in weak} | counted.requests
     own = [each for each in roots if not each.in_prose and each.at not in weakly]
-    if own:
+    # What is logged as a warning was overcome, where something else was not.
+    if own := [each for each in own if lines[each.at].level != WARNING] or own:
         ended_in = _end_of_chain(own[0], roots, weak, lines)
         return _of_own(own, lines) if ended_in is None else of_known(ended_in, [ended_in], raised, lines)
     if weak:
