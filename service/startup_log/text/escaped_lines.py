@@ -39,18 +39,8 @@ _ESCAPED_ENDS: Final = re.compile(
 _ESCAPES: Final = re.compile(r"\\(?:(n)|(t)|([\"'\\/])|u001[bB]|x1[bB]|033)")
 
 
-_JOINED: Final = re.compile(
-    r" (?=\([A-Z]\w{1,40} pid=\d{1,9}\) (?:ERROR|INFO|WARNING) \d\d-\d\d \d\d:\d\d:\d\d )"
-)
-"""A blank before a line of the engine, where an end of the line above was."""
-MOST_JOINED: Final = 2
-"""Lines within one that show that their ends were lost."""
-
-
 def unescaped(text: str) -> str:
-    """Return the lines that one line holds as JSON, with escapes or joined; any other line as it is."""
-    if " pid=" in text and len(_JOINED.findall(text)) >= MOST_JOINED:
-        return _JOINED.sub("\n", text)
+    """Return the lines that one line holds as JSON or with escapes; any other line as it is."""
     if _JSON.match(text) and len(text) <= LONGEST:
         found = list(islice(_texts(text), MOST))
         if found:

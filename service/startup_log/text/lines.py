@@ -9,6 +9,7 @@ from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
 from service.startup_log.text.escaped_lines import unescaped, without_metadata
+from service.startup_log.text.joined_lines import separated, separated_alone
 from service.startup_log.text.long_logs import AROUND, MARKERS, CondensedLog, LogCondenser
 
 MAX_CHARACTERS: Final = 1 << 20
@@ -128,12 +129,10 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     texts = without_metadata([text for _, text in numbered])
     numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
-    drawn = (
-        (number, piece)
-        for number, text in numbered
-        for part in unescaped(text).splitlines() or ("",)
-        for piece in _pieces(part)
-    )
+    written = ((number, part) for number, text in numbered for part in unescaped(text).splitlines() or ("",))
+    shown = list(islice(written, MAX_LINES))
+    apart = separated_alone if sum(bool(text.strip()) for _, text in shown) == 1 else separated
+    drawn = ((number, piece) for number, text in shown for part in apart(text) for piece in _pieces(part))
     return tuple(_with_long_warnings(list(_read(islice(drawn, MAX_LINES)))))
 
 
