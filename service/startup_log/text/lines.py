@@ -11,6 +11,7 @@ from service.redaction import HIDDEN, hide_secrets
 from service.startup_log.text.escaped_lines import unescaped, without_metadata
 from service.startup_log.text.joined_lines import separated, separated_alone
 from service.startup_log.text.long_logs import AROUND, MARKERS, CondensedLog, LogCondenser
+from service.startup_log.text.numbered_lines import without_numbers
 
 MAX_CHARACTERS: Final = 1 << 20
 """Characters that are read as they are. A longer log is condensed: `service.startup_log.text.long_logs`."""
@@ -126,7 +127,7 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     numbered = _numbered(log.removesuffix("\n")) if isinstance(log, str) else log.numbered
     if len(numbered) > MAX_LINES:
         numbered = tuple(_ends_and_failures(numbered))
-    texts = without_metadata([text for _, text in numbered])
+    texts = without_numbers(without_metadata([text for _, text in numbered]))
     numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
     written = ((number, part) for number, text in numbered for part in unescaped(text).splitlines() or ("",))
