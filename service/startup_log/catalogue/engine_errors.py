@@ -112,6 +112,12 @@ def errors_of_check(function: str) -> Sequence[EngineError]:
     return [each for each in _errors() if each.package == ENGINE and each.function == function]
 
 
+@cache
+def packages_read() -> frozenset[str]:
+    """Return the packages whose errors are known, the engine among them."""
+    return frozenset(each.package for each in _errors())
+
+
 def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:
     """Return the first line that has an error's own words anywhere, without the class of an exception.
 

@@ -64,7 +64,8 @@ class FailureOrigin:
 
 PACKAGES: Final = "-packages/"
 """End of the folder that packages are installed in: site-packages, dist-packages."""
-_OF_PYTHON: Final = "Python's own library"
+OF_STANDARD_LIBRARY: Final = "Python's own library"
+"""The part of what belongs to Python itself, which raises what it is given to read or to run."""
 LEAST_REASON: Final = 3
 """Words of a message that gives a reason at least."""
 _OF_CODE: Final = frozenset(
@@ -122,7 +123,7 @@ def _checking_part(message: str, frames: Sequence[Frame]) -> FailureOrigin | Non
 
 def _modified_part(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin | None:
     """Return a file that no release of the engine has, where it refuses something in words of its own."""
-    if type_name not in _REFUSALS or not frames or not _gives_reason(type_name, message):
+    if type_name not in _REFUSALS or not frames or not gives_reason(type_name, message):
         return None
     return _MODIFIED if is_of_no_release(frames[0].path) else None
 
@@ -207,7 +208,7 @@ def in_other_package(frames: Sequence[Frame]) -> bool:
     if not frames or not any(each in frames[0].path for each in ("/site-packages/", "/dist-packages/")):
         return False
     part = next(_parts_of(frames[:1]), None)
-    return part is None or part.name == _OF_PYTHON
+    return part is None or part.name == OF_STANDARD_LIBRARY
 
 
 def _is_own(frame: Frame) -> bool:
@@ -272,7 +273,7 @@ def agrees(type_name: str, message: str, frames: Sequence[Frame], origin: Failur
     Python's own errors, and checks without words, name no reason; what a library below a part raises need not
     be of the part's kind.
     """
-    if not _gives_reason(type_name, message):
+    if not gives_reason(type_name, message):
         return False
     return not frames or any(
         each.name == origin.part and each.holds(frames[0]) and _cause_of(type_name, each) is origin.cause
@@ -280,7 +281,8 @@ def agrees(type_name: str, message: str, frames: Sequence[Frame], origin: Failur
     )
 
 
-def _gives_reason(type_name: str, message: str) -> bool:
+def gives_reason(type_name: str, message: str) -> bool:
+    """Whether the message of an exception says why, as those do that somebody wrote."""
     if type_name in _OF_CODE or placed_as(type_name, message) != type_name or is_check(message):
         return False
     return len(message.split()) >= LEAST_REASON and not any(words in message for words, _ in PYTHON_WORDS)

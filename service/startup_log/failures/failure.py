@@ -23,6 +23,7 @@ from service.startup_log.errors.exceptions import (
 from service.startup_log.errors.tracebacks import (
     frames_above,
 )
+from service.startup_log.failures.checking_part import with_checking_part
 from service.startup_log.failures.client_connections import as_client_connection
 from service.startup_log.failures.counted_lines import counted_lines
 from service.startup_log.failures.described_failures import of_quoting_title
@@ -96,6 +97,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         found = noted or found
     if found is None:
         return None
+    found = with_checking_part(found)
     if found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:

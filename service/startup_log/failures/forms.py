@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from service.startup_log.catalogue.phrases import CauseForm
+from service.startup_log.catalogue.origins import gives_reason
+from service.startup_log.catalogue.phrases import CauseForm, FailureCause
 from service.startup_log.failures.advice import facts_in
+from service.startup_log.failures.checking_part import checking_place
 from service.startup_log.failures.logged_failure import Failure
-from service.startup_log.failures.stated_rules import said_pair, stated_form
+from service.startup_log.failures.stated_rules import said_pair, stated_before, stated_form
 from service.startup_log.text.lines import LogLine
 
 
@@ -18,10 +20,19 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     fits = (form for form in failure.cause.forms if _fits(form, failure, texts))
     form = next(fits, None)
     if form is None and failure.type and not failure.paraphrased:
-        form = stated_form(failure.cause, failure.message)
+        form = _by_message(failure, failure.cause)
     if form is None and failure.paraphrased:
         form = said_pair(failure.cause, failure.message)
     return replace(failure, form=form, facts=facts_in(texts))
+
+
+def _by_message(failure: Failure, cause: FailureCause) -> CauseForm | None:
+    """Return the form that the rule in a message makes; ``None`` where it states none."""
+    place = checking_place(failure)
+    form = stated_form(cause, failure.message, place)
+    if form is not None or not failure.by_origin or not gives_reason(failure.type, failure.message):
+        return form
+    return stated_before(cause, failure.message, place)
 
 
 def _fits(form: CauseForm, failure: Failure, texts: Sequence[str]) -> bool:

@@ -29,7 +29,7 @@ from service.startup_log.text.lines import LogLine
 
 _ASSERTION: Final = "AssertionError"
 """What an error that wraps another one says of a check without words of its own."""
-_OF_SYSTEM: Final = "[Errno "
+OF_SYSTEM: Final = "[Errno "
 """The beginning of what the operating system says, in whichever package it is raised."""
 HANDLERS: Final = "serving_"
 """Beginning of the names of the engine's files that answer requests: entrypoints/openai/serving_chat.py."""
@@ -181,7 +181,7 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     frames, source = frames_of(root.at, lines), ""
     hidden = hidden_class(root.type, message)
     origin = likely_origin(hidden or placed_as(root.type, message), message, frames)
-    known = None if message.startswith(_OF_SYSTEM) else engine_error(root.type, message)
+    known = None if message.startswith(OF_SYSTEM) else engine_error(root.type, message)
     if known is not None and in_other_package(frames) and not _passes(known.package, frames):
         # Another program's own words, which the engine or a library happens to use too.
         known = None

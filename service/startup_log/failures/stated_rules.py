@@ -15,12 +15,17 @@ from service.startup_log.failures.logged_failure import Failure
 
 LONGEST: Final = 160
 """Characters of what a rule is about, or asks for, at most; more is no name."""
+LONGEST_SENTENCE: Final = 300
+"""Characters of a sentence at most that is repeated as a whole."""
 MOST: Final = 1200
 """Characters of a message that are read."""
 MOST_FLAGS: Final = 3
 """Flags that are named of one rule."""
 LEAST_OF_PAIR: Final = 2
 """Flags of which a sentence says that they do not go together."""
+THIS_RELEASE: Final = "this release"
+REFUSED: Final = "check_refused"
+"""The cause of a check that is known by its place alone."""
 PAIR: Final = "flags_not_supported_together"
 """The cause that says so."""
 _FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]{2,60}")
@@ -43,12 +48,44 @@ _SETTING: Final = re.compile(r"(?<![\w.`'\"-])[a-z]{1,40}(?:_[a-z]{1,40}){1,8}(?
 
 
 @dataclass(frozen=True, slots=True)
+class CheckingPlace:
+    """Where a check stands."""
+
+    package: str
+    """As it is imported."""
+    file: str
+    """Its last part."""
+    function: str
+
+    @property
+    def words(self) -> str:
+        """For people, behind a message; without what is not known."""
+        return ", ".join(filter(None, (self.package, self.file, self.function)))
+
+    @property
+    def of_engine(self) -> bool:
+        """Whether it is a check of vLLM itself."""
+        return self.package == ENGINE
+
+    @property
+    def release(self) -> str:
+        """What a rule holds for, in words."""
+        return THIS_RELEASE if self.of_engine else f"the installed {self.package}"
+
+    @property
+    def beside(self) -> str:
+        """What helps beside what the rule says, where the check is none of the engine."""
+        return "" if self.of_engine else _filled(_TABLES["beside"], {"package": self.package})
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A way to state a rule."""
 
     between: tuple[str, ...]
     opens: tuple[str, ...]
     closes: tuple[str, ...]
+    starts: tuple[str, ...]
     says: str
     helps: str
 
@@ -56,6 +93,8 @@ class Rule:
         """Return what a sentence is about and what it asks; ``None`` where it states no such rule."""
         if self.opens:
             return self._unknown(sentence)
+        if sentence.startswith(self.starts) and len(sentence) <= LONGEST_SENTENCE:
+            return {"subject": sentence, "object": "", "preposition": ""}
         if (end := next(filter(sentence.endswith, self.closes), None)) is not None:
             subject = _name(sentence.removesuffix(end))
             return (
@@ -78,24 +117,78 @@ class Rule:
         return {"subject": name.removeprefix(opening), "object": value, "preposition": ""}
 
 
-def stated_form(cause: FailureCause, message: str) -> CauseForm | None:
+def states_rule(message: str) -> bool:
+    """Whether a message says what some check asks for."""
+    return _stated_by(_sentences_of(message), None) is not None
+
+
+def stated_before(cause: FailureCause, message: str, place: CheckingPlace | None) -> CauseForm | None:
+    """Return a cause that only its place shows with the rule of its message before its own words."""
+    sentences = _sentences_of(message)
+    stated = _stated_by(sentences, place)
+    if stated is None or not stated.helps:
+        return None
+    advice = ". ".join(_advice(sentences))
+    advised = f"{ADVICE}{advice}. " if advice else ""
+    return CauseForm(f"{stated.says} {cause.means}", f"{advised}{cause.remedy}")
+
+
+def stated_form(cause: FailureCause, message: str, place: CheckingPlace | None) -> CauseForm | None:
     """Return what the rule in a message means and what helps; ``None`` where the cause itself says more."""
     if cause.name not in _CAUSES | _ADVISED:
         return None
-    sentences = [
-        each.strip().rstrip(".") for each in _SENTENCES.split(words_of_check(message)) if each.strip()
-    ]
+    sentences = _sentences_of(message)
     advice = ". ".join(_advice(sentences))
     advised = f"{ADVICE}{advice}." if advice else ""
     if cause.name in _ADVISED:
         return CauseForm(cause.means, f"{advised} {cause.remedy}") if advised else None
+    stated = _stated_by(sentences, place)
+    if cause.name == REFUSED:
+        return _of_place(cause, stated, advised, sentences, place)
+    if stated is not None:
+        return CauseForm(stated.says, advised or stated.helps)
+    return CauseForm(cause.means, advised) if advised else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """A rule with its holes filled."""
+
+    says: str
+    helps: str
+
+
+def _sentences_of(message: str) -> Sequence[str]:
+    return [each.strip().rstrip(".") for each in _SENTENCES.split(words_of_check(message)) if each.strip()]
+
+
+def _stated_by(sentences: Sequence[str], place: CheckingPlace | None) -> _Stated | None:
+    """Return the rule of the first sentence that states one."""
+    release = THIS_RELEASE if place is None else place.release
     for sentence in sentences:
         head = _without_advice(sentence)
         for rule in _RULES:
             if (parts := rule.read(head)) is not None:
-                named = {**parts, "sentence": head, "flags": _flags(head)}
-                return CauseForm(_filled(rule.says, named), advised or _filled(rule.helps, named))
-    return CauseForm(cause.means, advised) if advised else None
+                named = {**parts, "sentence": head, "flags": _flags(head), "release": release}
+                named["Release"] = f"{release[0].upper()}{release[1:]}"
+                return _Stated(_filled(rule.says, named), _filled(rule.helps, named))
+    return None
+
+
+def _of_place(
+    cause: FailureCause,
+    stated: _Stated | None,
+    advised: str,
+    sentences: Sequence[str],
+    place: CheckingPlace | None,
+) -> CauseForm:
+    """Return what a check says that is known by its place: the rule, or its first sentence as it is."""
+    first = {"sentence": sentences[0][:LONGEST_SENTENCE]}
+    words = _filled(_TABLES["unruled"], first) if stated is None else stated.says
+    where = "" if place is None else f" The check is in {place.words}."
+    helps = advised or ("" if stated is None else stated.helps)
+    beside = "" if place is None else place.beside
+    return CauseForm(f"{words}{where}", " ".join(filter(None, (helps, beside))) or cause.remedy)
 
 
 def said_pair(cause: FailureCause, message: str) -> CauseForm | None:
@@ -181,8 +274,10 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
 
 
 def _rule(table: Mapping[str, Any]) -> Rule:
-    between, opens, closes = (tuple(table.get(key, ())) for key in ("between", "opens", "closes"))
-    return Rule(between, opens, closes, table["says"], table["helps"])
+    between, opens, closes, starts = (
+        tuple(table.get(key, ())) for key in ("between", "opens", "closes", "starts")
+    )
+    return Rule(between, opens, closes, starts, table["says"], table["helps"])
 
 
 _TABLES: Final = read_toml("service.startup_log.failures", "stated_rules.toml")
