@@ -5,6 +5,7 @@ for packages that it uses: for each exception that the given releases raise with
 fixed parts of its message, its class, its file and function, and the first and last of the given releases
 that have it.
 Messages of requests are left out, since they end no engine; of libraries what a start does not reach.
+What the file has of other packages and releases stays; the engine's is written anew.
 """
 
 import argparse
@@ -37,6 +38,8 @@ OF_PYTHON: Final = (
 """Words of Python's own errors, which some classes repeat; they name no place."""
 LEAST_OF_LIBRARIES: Final = 4
 """The same as `LEAST_WORDS` for libraries, whose messages are more, and more alike."""
+LEAST_IN_ALL: Final = 5
+"""Words of all parts at least of a message of a library, one of which has as many as the engine's must."""
 REACHED: Final[Mapping[str, tuple[str, ...]]] = {
     "vllm": ("",),
     "transformers": (
@@ -60,6 +63,24 @@ REACHED: Final[Mapping[str, tuple[str, ...]]] = {
     "ray": ("_private/", "util/placement_group", "exceptions", "_raylet"),
     "runai_model_streamer": ("",),
     "tensorizer": ("",),
+    "mistral_common": ("",),
+    "xgrammar": ("",),
+    "lmformatenforcer": ("",),
+    "outlines_core": ("",),
+    "peft": ("config", "peft_model", "mapping", "utils/", "tuners/lora/", "tuners/tuners_utils"),
+    "bitsandbytes": ("",),
+    "modelscope": ("hub/", "utils/"),
+    "fastsafetensors": ("",),
+    "lmcache": ("integration/vllm/", "v1/", "config", "utils", "observability"),
+    "tvm_ffi": ("",),
+    "vllm_ascend": ("",),
+    "vllm_omni": (
+        *("engine/", "entrypoints/cli/", "entrypoints/omni", "entrypoints/async", "config/", "core/"),
+        *("distributed/", "platforms/", "worker", "lora", "quantization", "transformers_utils"),
+        *("diffusion/data", "diffusion/worker", "diffusion/executor", "diffusion/model_loader"),
+        *("diffusion/distributed", "diffusion/attention", "diffusion/diffusion_engine"),
+        *("diffusion/vllm_config", "diffusion/config", "model_executor/stage"),
+    ),
 }
 """Beginnings of the paths of files that a start reaches, by package."""
 
@@ -107,6 +128,22 @@ def _pieces(message: ast.AST) -> Iterator[str]:
             yield "\0"
 
 
+def _is_distinct(row: Row, package: str) -> bool:
+    """Whether a message has so many words of its own that no other is taken for it."""
+    words = [len(part.split()) for part in row[3]]
+    longest = max(words, default=0)
+    if package == ENGINE:
+        return longest >= LEAST_WORDS
+    return longest >= LEAST_OF_LIBRARIES or (longest >= LEAST_WORDS and sum(words) >= LEAST_IN_ALL)
+
+
+def _written() -> Iterator[tuple[str, Row, tuple[Version, Version]]]:
+    """Yield the package, the row and the releases of each error that the file of libraries has."""
+    for type_name, file, function, first, last, parts in json.loads(gzip.decompress(LIBRARIES.read_bytes())):
+        package, _, path = file.partition("/")
+        yield package, (type_name, path, function, tuple(parts)), (Version(first), Version(last))
+
+
 def main() -> None:
     """Write them."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -115,11 +152,12 @@ def main() -> None:
     for name, _, rest in (each.partition("==") for each in parser.parse_args().releases):
         release, _, package = rest.partition("=")
         for row in errors_of(Path(package)):
-            least = LEAST_WORDS if name == ENGINE else LEAST_OF_LIBRARIES
-            words = max((len(part.split()) for part in row[3]), default=0)
-            if words >= least and not any(each in part for each in OF_PYTHON for part in row[3]):
+            if _is_distinct(row, name) and not any(each in part for each in OF_PYTHON for part in row[3]):
                 found.setdefault((name, row), []).append(Version(release))
     packages = {name for name, _ in found}
+    if packages != {ENGINE}:
+        for name, row, releases in _written():
+            found.setdefault((name, row), []).extend(releases)
     rows = [
         [
             *(row[0], row[1] if name == ENGINE else f"{name}/{row[1]}", row[2]),

@@ -3,6 +3,7 @@
 The output is service/startup_log/errors/known_classes.json.gz: for each package the files of its classes,
 and the functions of the engine's modules, by name; and the model types that transformers knows. Python's own
 messages name a class or a function and no file: ``'X' object has no attribute 'y'``.
+What the file has of other packages, and of model types, stays.
 """
 
 import argparse
@@ -108,7 +109,9 @@ def main() -> None:
             places = found[package][name]
             places[file] = max(Version(release), places.get(file, Version(release)))
         types.update(model_types_of(Path(folder)))
-    content = {"model_types": sorted(types), "files": {name: by_file(each) for name, each in found.items()}}
+    written = json.loads(gzip.decompress(FILE.read_bytes()))
+    files = written["files"] | {name: by_file(each) for name, each in found.items()}
+    content = {"model_types": sorted(types.union(written["model_types"])), "files": files}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
 

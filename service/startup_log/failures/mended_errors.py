@@ -10,7 +10,9 @@ from service.startup_log.text.lines import LogLine
 NEAR: Final = 4
 """Lines with words below an error in which it is said."""
 _MENDED: Final = re.compile(
-    r"(?i)\b(?:fixed|solved|resolved|worked around|gone)\b|\u5df2\u89e3\u51b3|\u89e3\u51b3\u4e86"
+    r"(?i)\b(?:fixed|solved|resolved|worked around|gone)\b|"
+    r"\bsuccessfully (?:launch|start|load|run|serv)|\b(?:launch|start|load|run)\w{0,5} successfully\b"
+    r"|\u5df2\u89e3\u51b3|\u89e3\u51b3\u4e86"
 )
 _DENIED: Final = re.compile(
     r"(?i)(?:\bnot|n't|\bnever|\bto be|\bcan be|\bshould be|\bwill be|\bget|\bbe|\bhow|\bwas) "
