@@ -2,7 +2,9 @@
 
 import pytest
 
+from service.explanation.diagnosis import diagnose
 from service.startup_log.failures.failure import find_failure
+from service.startup_log.log import read_log
 from service.startup_log.text.lines import read_lines
 
 BODIES = {
@@ -61,7 +63,52 @@ Behavior: runing is OK, but after any API calling to models through vllm-router,
         "# ValueError: vllm model for vllm-instance not found.\n",
         "kv_connector_failed",
     ),
+    # xorbitsai/inference#1232: what PyTorch's check says, in the title alone.
+    "a GPU that is not there": (
+        "# Failed when launching a vllm model after upgrading to v0.10.0: device >= 0 && device < num_gpus\n",
+        "too_few_gpus",
+    ),
+    # LMCache/LMCache#1909: a check of LMCache, without its calls.
+    "a size that LMCache refuses": (
+        """\
+AssertionError: Buffer size 5368709120 must be a multiple of align bytes 17989632 in paged memory allocator.
+""",
+        "kv_connector_failed",
+    ),
 }
+MEANINGS = [
+    # ai-dynamo/dynamo#979, ls1intum/edutelligence#837, vllm-project/vllm#41863; words by hand.
+    ("# [BUG]: nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND\n", "NIXL's backend (UCX"),
+    (
+        "ImportError: Numba needs NumPy 2.4 or less. Got NumPy 2.5.\n",
+        "What Numba asks for is not given: NumPy 2.4 or less. Found was NumPy 2.5.",
+    ),
+    (
+        "ERROR 05-01 15:00:23 [nixl_connector.py:1263] NIXL transfer failure: handshake_setup_failed\n",
+        "nothing answered, or another process did",
+    ),
+    (
+        "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n",
+        "no memory was left for its handle",
+    ),
+    (
+        "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm( handle, opa)`\n",
+        "an earlier kernel had written where it may not",
+    ),
+    (
+        "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx( handle, opa)`\n",
+        "no kernel for this product",
+    ),
+    ("RuntimeError: NIXL is not available\n", "cannot be imported in the engine's own Python"),
+]
+
+
+@pytest.mark.parametrize(("text", "means"), MEANINGS, ids=[row[0][:40] for row in MEANINGS])
+def test_cause_of_many_reasons_says_which(text: str, means: str) -> None:
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert means in found.means
 
 
 @pytest.mark.parametrize(("text", "cause"), BODIES.values(), ids=BODIES)

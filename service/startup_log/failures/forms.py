@@ -8,7 +8,12 @@ from service.startup_log.catalogue.phrases import CauseForm, FailureCause
 from service.startup_log.failures.advice import facts_in
 from service.startup_log.failures.checking_part import checking_place
 from service.startup_log.failures.logged_failure import Failure
-from service.startup_log.failures.stated_rules import said_pair, stated_before, stated_form
+from service.startup_log.failures.stated_rules import (
+    has_many_reasons,
+    said_pair,
+    stated_before,
+    stated_form,
+)
 from service.startup_log.text.lines import LogLine
 
 
@@ -30,7 +35,8 @@ def _by_message(failure: Failure, cause: FailureCause) -> CauseForm | None:
     """Return the form that the rule in a message makes; ``None`` where it states none."""
     place = checking_place(failure)
     form = stated_form(cause, failure.message, place)
-    if form is not None or not failure.by_origin or not gives_reason(failure.type, failure.message):
+    vague = failure.by_origin or has_many_reasons(cause)
+    if form is not None or not vague or not gives_reason(failure.type, failure.message):
         return form
     return stated_before(cause, failure.message, place)
 

@@ -28,6 +28,10 @@ REFUSED: Final = "check_refused"
 """The cause of a check that is known by its place alone."""
 PAIR: Final = "flags_not_supported_together"
 """The cause that says so."""
+_CLASS: Final = re.compile(r"^(?:\w{1,60}\.){0,8}[A-Z]\w{1,80}(?:Error|Exception): ", re.ASCII)
+"""The class that a program writes before a message which it quotes."""
+_FOUND: Final = re.compile(r"(?:^|[,;(] ?|\bbut )(?:[Gg]ot|[Ff]ound|[Rr]eceived):? (?!\()([^;()]{1,120})")
+"""What a check had before it."""
 _FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]{2,60}")
 CHECK: Final = "settings_refused"
 """The cause that says only that some check refused the settings."""
@@ -122,6 +126,11 @@ def states_rule(message: str) -> bool:
     return _stated_by(_sentences_of(message), None) is not None
 
 
+def has_many_reasons(cause: FailureCause) -> bool:
+    """Whether the words of a cause hold for failures of so many reasons that the message says more."""
+    return cause.name in _GENERAL
+
+
 def stated_before(cause: FailureCause, message: str, place: CheckingPlace | None) -> CauseForm | None:
     """Return a cause that only its place shows with the rule of its message before its own words."""
     sentences = _sentences_of(message)
@@ -171,8 +180,16 @@ def _stated_by(sentences: Sequence[str], place: CheckingPlace | None) -> _Stated
             if (parts := rule.read(head)) is not None:
                 named = {**parts, "sentence": head, "flags": _flags(head), "release": release}
                 named["Release"] = f"{release[0].upper()}{release[1:]}"
-                return _Stated(_filled(rule.says, named), _filled(rule.helps, named))
+                says = _filled(rule.says, named)
+                return _Stated(f"{says}{_found(sentences, says)}", _filled(rule.helps, named))
     return None
+
+
+def _found(sentences: Sequence[str], said: str) -> str:
+    """Return what a message says was found instead, unless that is said already."""
+    found = next(filter(None, map(_FOUND.search, sentences)), None)
+    value = "" if found is None else found[1].strip(" .'\"")
+    return f" Found was {value}." if value and value not in said else ""
 
 
 def _of_place(
@@ -218,8 +235,8 @@ def with_part_of_check(failure: Failure) -> Failure:
 
 
 def words_of_check(message: str) -> str:
-    """Return a message without what pydantic puts around it."""
-    text = message[:MOST]
+    """Return a message without the class before it, and without what pydantic puts around it."""
+    text = _CLASS.sub("", message[:MOST])
     for heading in HEADINGS:
         _, found, rest = text.partition(heading)
         text = rest if found else text
@@ -283,6 +300,7 @@ def _rule(table: Mapping[str, Any]) -> Rule:
 _TABLES: Final = read_toml("service.startup_log.failures", "stated_rules.toml")
 _CAUSES: Final = frozenset(_TABLES["causes"])
 _ADVISED: Final = frozenset(_TABLES["advised"])
+_GENERAL: Final = frozenset(_TABLES["general"])
 _ADVISES: Final = tuple(f"{each} " for each in _TABLES["advises"])
 _BEGINS: Final = tuple(f"; {each} " for each in _TABLES["begins"])
 _ENDS: Final = tuple(_TABLES["ends"])
