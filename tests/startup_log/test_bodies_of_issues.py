@@ -99,6 +99,19 @@ MEANINGS = [
         "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx( handle, opa)`\n",
         "no kernel for this product",
     ),
+    # modelscope/ms-swift#6506, vllm-project/vllm#53665 and #5601.
+    (
+        "# Qwen3-VL-4B: vllm infer ERROR, token_lora_mapping.size(0) == M\n",
+        "more or fewer rows than the step has tokens",
+    ),
+    (
+        "ERROR [backend_xgrammar.py:162] Failed to advance FSM for request 1-9a368fa2 for tokens 0.\n",
+        "a token that the grammar does not allow",
+    ),
+    (
+        "# RuntimeError: No suitable kernel. h_in=16 h_out=4096 dtype=Float out_dtype=Half\n",
+        "compiled for a list of sizes and dtypes",
+    ),
     ("RuntimeError: NIXL is not available\n", "cannot be imported in the engine's own Python"),
 ]
 
