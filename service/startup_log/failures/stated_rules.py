@@ -168,7 +168,7 @@ class _Stated:
 
 
 def _sentences_of(message: str) -> Sequence[str]:
-    return [each.strip().rstrip(".") for each in _SENTENCES.split(words_of_check(message)) if each.strip()]
+    return [each.strip().rstrip(".?!") for each in _SENTENCES.split(words_of_check(message)) if each.strip()]
 
 
 def _stated_by(sentences: Sequence[str], place: CheckingPlace | None) -> _Stated | None:
