@@ -122,8 +122,9 @@ class Rule:
 
 
 def states_rule(message: str) -> bool:
-    """Whether a message says what some check asks for."""
-    return _stated_by(_sentences_of(message), None) is not None
+    """Whether a message says what some check asks for, or what to do."""
+    sentences = _sentences_of(message)
+    return _stated_by(sentences, None) is not None or any(_advice(sentences))
 
 
 def has_many_reasons(cause: FailureCause) -> bool:
