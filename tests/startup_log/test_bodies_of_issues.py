@@ -63,6 +63,22 @@ Behavior: runing is OK, but after any API calling to models through vllm-router,
         "# ValueError: vllm model for vllm-instance not found.\n",
         "kv_connector_failed",
     ),
+    # vllm-project/vllm#20520, #17972 and zai-org/GLM-V#31: who waits for whom.
+    "a client that gives up and asks again": (
+        """\
+# Requests that do not return results within 15 minutes are directly aborted, and then the request will be \
+added by vllm again...
+""",
+        "client_timed_out",
+    ),
+    "a server that hangs after requests": (
+        "# [Bug]: vLLM server hangs and timeouts after initial requests\n",
+        "worker_hangs",
+    ),
+    "a server that hangs, in Chinese": (
+        "# vllm server \u957f\u65f6\u95f4\u6302\u8d77, request timeout\n",
+        "worker_hangs",
+    ),
     # xorbitsai/inference#1232: what PyTorch's check says, in the title alone.
     "a GPU that is not there": (
         "# Failed when launching a vllm model after upgrading to v0.10.0: device >= 0 && device < num_gpus\n",
