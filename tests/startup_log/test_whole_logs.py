@@ -167,3 +167,13 @@ def test_what_a_worker_went_on_without_is_not_the_root() -> None:
     )
 
     assert failure.type == "AssertionError"
+
+
+def test_a_second_listener_of_nccl_s_own_reports_is_no_failure() -> None:
+    """2215860382/VedioSifter, train_run_20260421_065709.log: of the ranks of a host one listens for `ncclras`."""
+    line = (
+        "(WorkerDict pid=529525) [2026-04-21 06:57:46] ZjuServer145:529525:535668 [0] "
+        "ras/client_support.cc:160 NCCL WARN Call to bind failed: Address already in use"
+    )
+
+    assert read_log(line).failure is None
