@@ -170,10 +170,23 @@ def test_what_a_worker_went_on_without_is_not_the_root() -> None:
 
 
 def test_a_second_listener_of_nccl_s_own_reports_is_no_failure() -> None:
-    """2215860382/VedioSifter, train_run_20260421_065709.log: of the ranks of a host one listens for `ncclras`."""
+    """2215860382/VedioSifter, train_run_20260421_065709.log: one rank of a host listens."""
     line = (
         "(WorkerDict pid=529525) [2026-04-21 06:57:46] ZjuServer145:529525:535668 [0] "
         "ras/client_support.cc:160 NCCL WARN Call to bind failed: Address already in use"
     )
 
     assert read_log(line).failure is None
+
+
+def test_the_variables_of_a_trainer_name_no_failure() -> None:
+    """2215860382/VedioSifter, train_run_20260421_065709.log, shortened: what Ray is given."""
+    assert (
+        cause_of(
+            "ray init kwargs: {'runtime_env': {'env_vars': {'VLLM_DISABLE_COMPILE_CACHE': '1'}}}",
+            HEADER,
+            '  File "/x/site-packages/torch/utils/data/_utils/signal_handling.py", line 73, in handler',
+            "RuntimeError: DataLoader worker (pid 563735) is killed by signal: Killed. ",
+        )
+        == "process_killed"
+    )
