@@ -13,9 +13,10 @@ from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.environment.compose_services import bounds, by_service
 from service.startup_log.errors.exceptions import class_in, raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of, frames_above
-from service.startup_log.failures.failure import NOT_REACHED, find_failure
+from service.startup_log.failures.failure import DIED, NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.logged_failure import Failure, is_of_request
+from service.startup_log.failures.refused_requests import refused_answers
 from service.startup_log.failures.said_failures import INTERRUPTED
 from service.startup_log.failures.titles import FAULT, with_reason
 from service.startup_log.served import had_started
@@ -43,7 +44,7 @@ Source: PyTorch, c10/util/Logging.cpp MessageLogger.
 """
 _OF_UVICORN: Final = "Exception in ASGI application"
 """uvicorn, protocols/http/httptools_impl.py RequestResponseCycle.run_asgi: heads a request's traceback."""
-_DIED: Final = next(cause for cause in CAUSES if cause.name == "engine_died_serving")
+_DIED: Final = next(cause for cause in CAUSES if cause.name == DIED)
 _INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == INTERRUPTED)
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
 _ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
@@ -137,10 +138,6 @@ def _is_of_person(line: LogLine) -> bool:
     return not (line.is_logged or HEADER in line.text) and frame_of(line) is None
 
 
-ENDED_ENGINE: Final = "engine_died_serving"
-"""The cause that says only that the engine's process ended."""
-
-
 def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     texts = [line.text for line in lines]
     reached = _milestones(texts)
@@ -154,6 +151,8 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
         )
     failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
     failure = failure or _logged_later(lines, reached[SERVING]) or _complained(lines)
+    if failure is None and (refused := refused_answers(lines)) is not None:
+        failure = with_form(refused, lines)
     return LoggedStart(lines, SERVING, _unless_stopped(failure, lines, stopped), stopped, begun)
 
 
@@ -184,7 +183,7 @@ def _only_stopped(failure: Failure, stopped: int | None) -> bool:
     """Whether a server that was asked to stop says only that its engine ended with it."""
     if failure.cause is None or stopped is None or failure.paraphrased:
         return False
-    return failure.cause.name == ENDED_ENGINE and stopped < failure.line
+    return failure.cause.name == DIED and stopped < failure.line
 
 
 def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:

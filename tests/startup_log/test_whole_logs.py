@@ -190,3 +190,66 @@ def test_the_variables_of_a_trainer_name_no_failure() -> None:
         )
         == "process_killed"
     )
+
+
+def test_a_node_that_is_lost_is_the_reason_why_its_actor_died() -> None:
+    """Ray 2.49, python/ray/exceptions.py ActorDiedError: of a node that missed its health checks."""
+    core = "(EngineCore_DP0 pid=2231) ERROR 11-02 10:31:01 [core.py:936]"
+    assert (
+        cause_of(
+            f"{core} EngineCore encountered a fatal error.",
+            f"{core} {HEADER}",
+            f'{core}   File "/x/site-packages/ray/_private/worker.py", line 2967, in get',
+            f"{core} ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+            f"{core} \tclass_name: RayWorkerWrapper",
+            f"{core} The actor died because its node has died. Node Id: 5a3c",
+        )
+        == "ray_node_lost"
+    )
+
+
+def test_what_another_process_raised_says_more_than_that_the_engine_ended() -> None:
+    core = "(EngineCore_DP0 pid=2231) ERROR 11-02 10:31:01 [core.py:936]"
+    assert (
+        cause_of(
+            f"{core} EngineCore encountered a fatal error.",
+            f"{core} {HEADER}",
+            f'{core}   File "/x/site-packages/ray/_private/worker.py", line 2967, in get',
+            f"{core} ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+        )
+        == "ray_actor_died"
+    )
+
+
+def test_the_head_of_the_cluster_can_be_lost() -> None:
+    """Ray 2.49, src/ray/rpc/gcs/gcs_rpc_client.h: the words with which each process ends."""
+    failure = failure_of(
+        "[2026-11-02 10:31:01,220 C 2231 2301] gcs_rpc_client.h:151:  Check failed: Failed to connect to GCS "
+        "within 60 seconds. GCS may have been killed. It's either GCS is terminated by `ray stop` or"
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name == "ray_node_lost"
+    assert failure.form is not None
+    assert "head" in failure.form.means
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ('"POST /v1/chat/completions HTTP/1.1" 404 Not Found', "/v1/models"),
+        ('"POST /v1/chat/completions HTTP/1.1" 401 Unauthorized', "Authorization"),
+        ('"POST /v1/chat/completions HTTP/1.1" 400 Bad Request', "body"),
+    ],
+)
+def test_a_server_that_refuses_every_request_says_why_in_its_answers(answer: str, wanted: str) -> None:
+    """uvicorn's log of requests has the status of an answer, and not its body."""
+    started = "(APIServer pid=1) INFO:     Application startup complete."
+    asked = "(APIServer pid=1) INFO:     172.17.0.1:55338 - "
+    failure = failure_of(started, f"{asked}{answer}", f"{asked}{answer}")
+
+    assert failure.refused
+    assert failure.form is not None
+    assert wanted in failure.form.remedy
+    answered = f'{asked}"POST /v1/chat/completions HTTP/1.1" 200 OK'
+    assert read_log("\n".join((started, f"{asked}{answer}", answered))).failure is None

@@ -59,6 +59,8 @@ from service.startup_log.text.lines import LogLine
 
 OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
 """Causes that say only that another process failed, so that an exception in a person's words says more."""
+DIED: Final = "engine_died_serving"
+"""The cause that says only that the engine's process ended."""
 CRASHED: Final = frozenset({"process_crashed", "bus_error"})
 """Causes of a process that ended in compiled code; frames beside them only say where it was."""
 DEADLY: Final = frozenset({"media_longer_than_encoder_cache"})
@@ -198,6 +200,9 @@ def _of_weak(
     best = with_calls_below(next(raises, (typed or weak)[0]), weak, raised, lines)
     if lines[best.at].text.startswith(FRAME) or best.cause.name in OF_OTHERS:
         best = next((each for each in weak if each.cause.name in CRASHED), best)
+    if best.cause.name == DIED:
+        # What another process raised says more than that the engine ended.
+        best = next((each for each in weak if each.at in raised and each.cause.name != DIED), best)
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
         return with_cut_calls(of_exception(named, lines), lines)
