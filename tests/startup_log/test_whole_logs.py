@@ -253,3 +253,24 @@ def test_a_server_that_refuses_every_request_says_why_in_its_answers(answer: str
     assert wanted in failure.form.remedy
     answered = f'{asked}"POST /v1/chat/completions HTTP/1.1" 200 OK'
     assert read_log("\n".join((started, f"{asked}{answer}", answered))).failure is None
+
+
+BUILD = """\
+#10 0.995   W0608 03:02:28.667000 11 torch/utils/cpp_extension.py:140] No CUDA runtime is found
+#10 9.849   [extract] vllm/third_party/deep_gemm/include/cutlass/gemm/device/gemm_universal.h
+#13 [ 9/11] RUN test -x /usr/local/cuda/bin/nvcc
+"""
+"""jethac/dgx-spark-hijinks, results: logs of builds of an image, shortened."""
+
+
+def test_an_image_that_was_built_is_no_failure() -> None:
+    ended = "#16 naming to docker.io/library/vllm-aeon-q36:a919d635d done\n#16 DONE 5.4s"
+
+    assert read_log(f"{BUILD}{ended}").failure is None
+
+
+def test_a_build_that_somebody_ended_did_not_fail_by_itself() -> None:
+    failure = failure_of(f"{BUILD}#13 CANCELED\nERROR: failed to solve: Canceled: context canceled")
+
+    assert failure.cause is not None
+    assert failure.cause.name == "interrupted"

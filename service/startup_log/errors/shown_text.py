@@ -22,6 +22,12 @@ _PLACE: Final = re.compile(r"^/?[\w./-]{3,300}\.py:[0-9]{1,7}:", re.ASCII)
 """Where pytest says that a call stands, below the source: _pytest/_code/code.py ReprFileLocation."""
 _NO_RUNTIME: Final = "No CUDA runtime is found"
 """torch, utils/cpp_extension.py: said wherever the file is imported without a GPU, as where one only asks."""
+_STEP: Final = re.compile(r"^#\d{1,4} ", re.ASCII)
+"""Head of a step of an image's build, and of what it prints: BuildKit, util/progress/progressui."""
+_NOT_BUILT: Final = "failed to solve: "
+_CANCELED: Final = "failed to solve: Canceled"
+_BUILT: Final = (_CANCELED, " naming to ", " exporting to image")
+"""What BuildKit writes of a build that failed, that somebody ended, and that has an image."""
 _FENCE: Final = "```"
 _COMMANDS: Final = ("export ", "docker run ", "sudo docker run ", "vllm serve ", "python -m ", "python3 -m ")
 """Beginnings of lines that start a program or set what it reads."""
@@ -35,6 +41,14 @@ def of_no_program(lines: Sequence[LogLine], raised: AbstractSet[int] = frozenset
     listed = {at for at, line in enumerate(lines) if is_listed(line.text) or is_numbered_source(at, lines)}
     listed |= {at for at, line in enumerate(lines) if at not in raised and is_command(line)}
     return listed | source_of_tests(lines) | set(below_calls(lines))
+
+
+def of_whole_builds(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of what the steps of an image's build print which did not fail."""
+    steps = {at for at, line in enumerate(lines) if _STEP.match(line.text)}
+    ended = steps and any(words in line.text for line in lines for words in _BUILT)
+    failed = any(_NOT_BUILT in line.text and _CANCELED not in line.text for line in lines)
+    return steps if ended and not failed else set()
 
 
 def without_devices(lines: Sequence[LogLine]) -> set[int]:

@@ -7,17 +7,18 @@ from service.startup_log.errors.conditional_errors import names_other_engines, o
 from service.startup_log.errors.exceptions import raised_in
 from service.startup_log.errors.passed_over import passed_over
 from service.startup_log.errors.shown_code import blanked, without_code
+from service.startup_log.errors.shown_text import of_whole_builds
 from service.startup_log.failures.wrapped_messages import unwrapped
 from service.startup_log.text.lines import LogLine
 
 
 def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
-    """Return the lines with an empty text in place of source, advice and the errors of other engines.
+    """Return the lines with an empty text in place of source, advice, builds and errors of other engines.
 
     A message that was wrapped is read in one line.
     """
     shown = unwrapped(without_code(lines))
-    if over := passed_over(shown):
+    if over := passed_over(shown) | of_whole_builds(shown):
         shown = blanked(shown, over)
     printed = lines if shown is lines and isinstance(lines, SearchedLines) else SearchedLines(shown)
     if not names_other_engines(printed):
