@@ -274,3 +274,75 @@ def test_a_build_that_somebody_ended_did_not_fail_by_itself() -> None:
 
     assert failure.cause is not None
     assert failure.cause.name == "interrupted"
+
+
+NGC = """\
+vLLM Version 0.11.1+9114fd76
+WARNING: CUDA Minor Version Compatibility mode ENABLED.
+  Using driver version 580.126.09 which has support for CUDA 13.0.  This container
+  [[Forward compatibility was attempted on non supported HW \
+(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE) cuInit()=804]]
+(APIServer pid=1) INFO 05-28 19:45:41 [api_server.py:1980] vLLM API server version 0.11.1+9114fd76.nv25.12
+"""
+"""The entry point of NVIDIA's image, as a container's log has it."""
+
+
+def test_what_an_image_goes_on_without_is_no_driver_that_is_too_old() -> None:
+    assert read_log(NGC).failure is None
+
+
+def test_a_driver_that_an_image_cannot_run_with_is_too_old() -> None:
+    """NVIDIA's images, entrypoint.d: the words of a driver for which there is no compatibility mode."""
+    text = "ERROR: This container was built for NVIDIA Driver Release 580.82 or later, but version 470.57 was"
+
+    assert cause_of(f"{text} detected and compatibility mode is UNAVAILABLE.") == "driver_too_old"
+
+
+LOST = """\
+[rank3]:[W916 03:50:44.564491205 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=48): \
+Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?
+Exception raised from recvBytes at /x/torch/csrc/distributed/c10d/Utils.hpp:787 (most recent call first):
+frame #2: c10::DistNetworkError::DistNetworkError(c10::SourceLocation) + 0x78 (0xe9af in libc10.so)
+"""
+"""nacyot, journal of one rank of a node, shortened: PyTorch's warning of a store that does not answer."""
+
+
+def test_a_rank_that_lost_the_store_says_that_another_process_went_away() -> None:
+    failure = failure_of(LOST)
+
+    assert failure.cause is not None
+    assert failure.cause.name == "rank_lost"
+    assert "Did the remote server" in failure.message
+
+
+def test_an_engine_that_ends_in_order_warns_of_its_store_too() -> None:
+    """Such warnings stand at the end of most offline runs over several ranks."""
+    log = "INFO 05-28 19:45:41 [llm.py:300] Supported tasks: ['generate']\nProcessed prompts: 100%|###| 50/50"
+
+    assert read_log(f"{log}\n{LOST}").failure is None
+
+
+def test_a_placement_group_that_is_not_ready_wants_gpus() -> None:
+    failure = failure_of(
+        "ValueError: Cannot provide a placement group of placement_group_specs=[{'GPU': 1.0}, {'GPU': 1.0}] "
+        "within 1800 seconds. See `ray status` to make sure the cluster has enough resources."
+    )
+
+    assert failure.form is not None
+    assert "free GPUs" in failure.form.means
+
+
+def test_a_request_that_is_not_in_a_step_s_output_is_a_fault_of_the_engine() -> None:
+    """vLLM 0.24.0, v1/core/sched/scheduler.py update_from_output: the key is the id of a request."""
+    core = "ERROR 08-13 09:17:39 [core.py:1233]"
+    failure = failure_of(
+        f"{core} EngineCore encountered a fatal error.",
+        "  core.py:605   step_with_batch_queue",
+        "  scheduler.py:1578  req_index = model_runner_output.req_id_to_index[req_id]",
+        "KeyError: 'chatcmpl-9ffad060daaa175d-ab405602'",
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name == "engine_fault"
+    assert failure.form is not None
+    assert "request" in failure.form.means

@@ -24,6 +24,9 @@ _NO_RUNTIME: Final = "No CUDA runtime is found"
 """torch, utils/cpp_extension.py: said wherever the file is imported without a GPU, as where one only asks."""
 _STEP: Final = re.compile(r"^#\d{1,4} ", re.ASCII)
 """Head of a step of an image's build, and of what it prints: BuildKit, util/progress/progressui."""
+_NOTED: Final = re.compile(r"^(?:frame #\d{1,3}: |\[\[.{1,300}\bcuInit\(\)=\d{1,4}\]\]$)", re.ASCII)
+"""A call of C++ below an error, which names classes that raised nothing: PyTorch, c10/util/Backtrace.cpp; and
+what the entry point of NVIDIA's images says of a driver with which it goes on."""
 _NOT_BUILT: Final = "failed to solve: "
 _CANCELED: Final = "failed to solve: Canceled"
 _BUILT: Final = (_CANCELED, " naming to ", " exporting to image")
@@ -40,6 +43,7 @@ def of_no_program(lines: Sequence[LogLine], raised: AbstractSet[int] = frozenset
     """
     listed = {at for at, line in enumerate(lines) if is_listed(line.text) or is_numbered_source(at, lines)}
     listed |= {at for at, line in enumerate(lines) if at not in raised and is_command(line)}
+    listed |= {at for at, line in enumerate(lines) if _NOTED.match(line.text)}
     return listed | source_of_tests(lines) | set(below_calls(lines))
 
 

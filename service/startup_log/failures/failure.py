@@ -39,6 +39,7 @@ from service.startup_log.failures.logged_failure import (
     of_exception,
     of_known,
 )
+from service.startup_log.failures.lost_peers import of_lost_peer
 from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
@@ -97,8 +98,8 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     if found is None or found.paraphrased:
         noted = None if no_report else of_note(lines, beside=found)
         found = noted or found
-    if found is None:
-        return None
+    if found is None or (found.cause is None and found.paraphrased and found.follows):
+        return found if no_report else of_lost_peer(printed) or found
     found = with_checking_part(found)
     if found.cause is None:
         return found
