@@ -17,6 +17,8 @@ FLASHINFER: Final = "flashinfer"
 """Kernels of FlashInfer, of which the engine takes the first that runs."""
 FORCE_FP8_MARLIN: Final = "VLLM_TEST_FORCE_FP8_MARLIN"
 FORCE_MXFP4_MARLIN: Final = "VLLM_MXFP4_USE_MARLIN"
+ALLOCATOR: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+EXPANDS: Final = "expandable_segments:true"
 TRUE: Final = frozenset({"1", "true"})
 
 
@@ -37,6 +39,15 @@ def estimates_graphs(flags: ServeFlags, release: Version) -> bool | None:
     """Whether the V1 model runner counts CUDA graphs in advance; ``None`` leaves it to the release."""
     value = _value(flags, ESTIMATE_GRAPHS, release)
     return None if value is None else value.strip().lower() in TRUE
+
+
+def expands_segments(flags: ServeFlags) -> bool:
+    """Whether PyTorch's allocator maps memory into segments that grow, and not segment by segment.
+
+    Source: PyTorch 2.8 to 2.13, c10/cuda/CUDAAllocatorConfig.cpp; the engine does not read these variables.
+    """
+    given = dict(flags.environment)
+    return any(EXPANDS in given.get(name, "").lower().replace(" ", "").split(",") for name in ALLOCATOR)
 
 
 def names_model_runner(flags: ServeFlags, release: Version) -> bool | None:

@@ -34,7 +34,7 @@ from service.memory.weights.counts.draft_weights import draft_parameters
 from service.memory.weights.counts.own_output import loaded_model, with_doubt
 from service.memory.weights.counts.parameters import layer_modules_of, layer_tensors
 from service.memory.weights.resident.adapters import NONE, AdapterRoom, AdapterSlots
-from service.memory.weights.resident.allocation import Loading, segment_rests
+from service.memory.weights.resident.allocation import NO_RESTS, Loading, segment_rests
 from service.memory.weights.resident.converted_fp8 import converted_fp8
 from service.memory.weights.resident.freed_indices import freed_indices
 from service.memory.weights.resident.resident_weights import resident_weights
@@ -187,8 +187,7 @@ class _Start:
             resident = _with(resident, freed) if freed.bytes else resident
             converted = self._converted(layers)
             resident = _with(resident, converted) if converted.bytes else resident
-            loading = Loading(self.constants.resident.unsplit_mib, converts=self.converts)
-            rests = segment_rests(self.architecture, inputs.deployment, inputs.release, layers, loading)
+            rests = self._rests(layers)
             resident = _with(resident, rests) if rests.bytes else resident
         if inputs.balances_experts:
             resident = _with(resident, self._moved_experts(layers))
@@ -204,6 +203,14 @@ class _Start:
         return converted_fp8(
             self.architecture, inputs.deployment, inputs.release, layers, self.constants.resident
         )
+
+    def _rests(self, layers: range) -> Estimate:
+        """Return what segments of the allocator hold beyond the weights."""
+        inputs = self.inputs
+        if inputs.expands_segments:
+            return NO_RESTS
+        loading = Loading(self.constants.resident.unsplit_mib, converts=self.converts)
+        return segment_rests(self.architecture, inputs.deployment, inputs.release, layers, loading)
 
     def _moved_experts(self, layers: range) -> Estimate:
         """Return the room for the experts of one layer, into which experts of other ranks are received.

@@ -37,6 +37,8 @@ class BudgetInputs:
     """Which steps have CUDA graphs."""
     graph_sizes: GraphSizes = RELEASE_SIZES
     """What the caller says of the sizes of CUDA graphs."""
+    expands_segments: bool = False
+    """PyTorch's allocator maps memory into segments that grow."""
     reserves_graphs: bool | None = None
     """Whether the V1 model runner sets memory for graphs aside; ``None``: as the release does."""
     speculative_tokens: int = 0

@@ -9,6 +9,7 @@ from typing import Any
 from packaging.version import Version
 
 from service.engines.flags import ServeFlags
+from service.engines.json_object import JsonObject
 from service.engines.releases import RELEASES
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType, inline_gpu
@@ -22,6 +23,7 @@ HALF_DIGIT = 0.005
 _READINGS: Mapping[str, Any] = tomllib.loads((DATA / "readings.toml").read_text("utf-8"))
 _GPUS: Mapping[str, Any] = tomllib.loads((DATA / "gpus.toml").read_text("utf-8"))
 _RELEASE = re.compile(r"v?(0\.\d+(?:\.\d+(?:(?:rc|\.dev|\.post|-)?\d*\S*))?)(?: \(.*\))?")
+_VARIABLE = re.compile(r"\b(VLLM_[A-Z0-9_]+|PYTORCH(?:_CUDA)?_ALLOC_CONF)=([^\s;'\")}]+)")
 _WINDOWS = re.compile(r"\b(?:WSL2?|Windows)\b")
 _OLDEST = Version("0.11.0")
 """The oldest that a row can have where it does not tell its release."""
@@ -279,6 +281,10 @@ def _flags(row: Row, text: str) -> ServeFlags:
     online = re.search(r"quantization'?[ :]+'?(fp8|bitsandbytes)\b", text)
     if online and row.get("checkpoint_quant") not in {"fp8", "FP8"}:
         values["quantization"] = online[1]
+    values["environment"] = tuple(_VARIABLE.findall(f"{text} {row.get('notes')}"))
+    values["limit_mm_per_prompt"] = _media_limits(text)
+    backend = _specified(text, "attention_backend")
+    values["attention_backend"] = backend and backend.upper()
     values.setdefault("max_model_len", row.get("max_concurrency_len"))
     values.setdefault("kv_cache_dtype", "auto")
     try:
@@ -286,6 +292,15 @@ def _flags(row: Row, text: str) -> ServeFlags:
     except UntoldSpeculation as error:
         raise NotScored(f"speculative decoding: {error}") from error
     return _with_ranks(ServeFlags(**values), row, text)
+
+
+def _media_limits(text: str) -> JsonObject | None:
+    """Return how many items of each modality a prompt may have, as an object or in pairs."""
+    given = re.search(r"limit[-_]mm[-_]per[-_]prompt'?[=: ]+(\{[^}]*\}|\w+=[\w=,]+)", text)
+    if given is None:
+        return None
+    pairs = re.findall(r"(\w+)['\"]?\s*[=:]\s*(\d+)", given[1])
+    return JsonObject.of({modality: int(count) for modality, count in pairs})
 
 
 def _numbers(row: Row, text: str) -> dict[str, float]:

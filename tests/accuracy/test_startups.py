@@ -9,6 +9,7 @@ import pytest
 from packaging.version import Version
 from rich.console import Console
 
+from service.engines.json_object import JsonObject
 from service.units import GIB
 from tests.accuracy.captures import CaptureBounds, by_group, captures, conformal, held_by_others
 from tests.accuracy.startups import Board, report, score_rows
@@ -302,12 +303,19 @@ def test_a_row_that_cannot_be_planned_says_why(specified: dict[str, object], rea
 
 def test_flags_are_read_from_the_command_that_was_told() -> None:
     text = "vllm serve x --max-model-len 4096 --no-enable-prefix-caching 'max_num_seqs': 8 --dtype bfloat16"
-    text += " --moe-backend cutlass"
-    flags = read_startup(ROW | {"other_flags": text}).flags
+    text += " --moe-backend cutlass --attention-backend triton_attn"
+    text += " --limit-mm-per-prompt {'image': 4, 'video': 0}"
+    notes = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; VLLM_USE_V2_MODEL_RUNNER=0"
+    flags = read_startup(ROW | {"other_flags": text, "notes": notes}).flags
 
     assert (flags.max_model_len, flags.max_num_seqs, flags.dtype) == (4096, 8, "bfloat16")
     assert flags.enable_prefix_caching is False
-    assert flags.moe_backend == "cutlass"
+    assert (flags.moe_backend, flags.attention_backend) == ("cutlass", "TRITON_ATTN")
+    assert flags.limit_mm_per_prompt == JsonObject.of({"image": 4, "video": 0})
+    assert dict(flags.environment) == {
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "VLLM_USE_V2_MODEL_RUNNER": "0",
+    }
     assert flags.gpu_memory_utilization is None
 
 

@@ -12,7 +12,7 @@ from service.advisor.candidates.engine_start import Start
 from service.advisor.candidates.warnings import environment_warnings
 from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.overrides import overridden
-from service.engine_config.environment import estimates_graphs
+from service.engine_config.environment import estimates_graphs, expands_segments
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
@@ -61,6 +61,20 @@ def test_graphs_are_counted_in_advance_if_the_variable_says_so(
     pairs = () if value is None else (("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", value),)
 
     assert estimates_graphs(ServeFlags(environment=pairs), Version("0.19.1")) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", True),
+        ("PYTORCH_ALLOC_CONF", "max_split_size_mb:256, expandable_segments:true", True),
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False", False),
+        ("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:256", False),
+        ("VLLM_ALLOC_CONF", "expandable_segments:True", False),
+    ],
+)
+def test_segments_expand_where_pytorch_is_told_so(name: str, value: str, expected: bool) -> None:
+    assert expands_segments(ServeFlags(environment=((name, value),))) is expected
 
 
 def test_variables_stand_before_the_command() -> None:

@@ -9,15 +9,31 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
+from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_inputs import BudgetInputs
+from service.memory.budget_types import Basis
 from service.memory.constants import constants_at
+from service.memory.interval import exact
 from service.memory.parallelism import Parallelism
 from service.memory.weights.counts.parameters import parameter_bytes
 from service.memory.weights.resident.allocation import Loading, rest, segment_rests
 from service.memory.weights.schemes.online_quantization import quantized_online
 from service.units import GIB, MIB
+from tests.accuracy.startups_models import find_model
 from tests.memory.recorded import bundled
 
 SPLIT, UNSPLIT = Loading(), Loading(unsplit_mib=20)
+EXPANDS = BudgetInputs(
+    release=Version("0.25.1"),
+    total=exact(32 * GIB, Basis.GIVEN, "32 GiB"),
+    compute_capability=(12, 0),
+    max_model_len=16512,
+    gpu_memory_utilization=0.9,
+    max_num_batched_tokens=8192,
+    max_num_seqs=256,
+    v2_model_runner=True,
+    expands_segments=True,
+)
 
 
 def rests(
@@ -84,3 +100,19 @@ def test_converted_weights_keep_segments_of_the_matrices_that_they_replace() -> 
     assert (loaded, split) == (2 * MIB, 2 * MIB)
     assert converted - loaded == 36 * 8 * MIB
     assert large == 0
+
+
+def test_segments_that_expand_have_no_rests() -> None:
+    """Of gemma-4-12B-it, 0.25.1 loads 22.68 GiB, and quantized to fp8 12.52 (two starts on an RTX 5090)."""
+    gemma = find_model("google/gemma-4-12B-it").model.architecture
+    for online, logged in ((None, 22.68), ("fp8", 12.52)):
+        found = estimate_budget(gemma, replace(EXPANDS, quantization=online)).weights
+        assert found.bytes / GIB == pytest.approx(logged, abs=0.04)
+
+
+def test_they_take_as_much_less_as_the_rests_are() -> None:
+    """28 layers of 3.5 MiB, and 0.5 each of the embedding and the output, as above."""
+    qwen, alone = bundled("Qwen/Qwen2.5-7B-Instruct"), replace(EXPANDS, expands_segments=False)
+    assert (
+        estimate_budget(qwen, alone).weights.bytes - estimate_budget(qwen, EXPANDS).weights.bytes == 99 * MIB
+    )

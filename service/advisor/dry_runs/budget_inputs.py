@@ -10,7 +10,7 @@ from service.engine_config import offload_checks
 from service.engine_config.adapter_checks import DEFAULT_RANK
 from service.engine_config.cache_dtype import is_turboquant
 from service.engine_config.engine_config import EngineConfig
-from service.engine_config.environment import estimates_graphs
+from service.engine_config.environment import estimates_graphs, expands_segments
 from service.engine_config.expert_checks import spare_experts
 from service.engine_config.offload_checks import fetches
 from service.engines.flags import ServeFlags
@@ -93,6 +93,7 @@ def _inputs(  # noqa: PLR0913, PLR0917 - what both have
         max_cudagraph_capture_size=engine_config.graph_sizes.largest,
         graph_mode=engine_config.graph_mode,
         graph_sizes=engine_config.graph_sizes,
+        expands_segments=expands_segments(flags),
         reserves_graphs=estimates_graphs(flags, engine_config.release),
         speculative_tokens=engine_config.speculative_tokens,
         v2_model_runner=engine_config.v2_model_runner,

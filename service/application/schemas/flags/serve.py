@@ -81,7 +81,8 @@ class ServeInput(FlagsInput):
         description="Environment variables of the engine. Those that change a plan are used "
         "(`VLLM_ATTENTION_BACKEND`, `VLLM_ALLOW_LONG_MAX_MODEL_LEN`, "
         "`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`, `VLLM_USE_V2_MODEL_RUNNER`, `VLLM_USE_DEEP_GEMM`, "
-        "`VLLM_MOE_USE_DEEP_GEMM`, `VLLM_USE_FLASHINFER_MOE_FP8`), others are named in "
+        "`VLLM_MOE_USE_DEEP_GEMM`, `VLLM_USE_FLASHINFER_MOE_FP8`, and `expandable_segments` of "
+        "`PYTORCH_CUDA_ALLOC_CONF`), others are named in "
         "`warnings` if they may; null: none",
     )
 

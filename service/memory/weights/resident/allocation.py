@@ -18,7 +18,7 @@ from packaging.version import Version
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
-from service.memory.interval import around
+from service.memory.interval import around, exact
 from service.memory.parallelism import Parallelism
 from service.memory.weights.counts.parameters import counted_layers, module_bytes_of, modules_beside_layers
 from service.memory.weights.modules import Linear, Module, OutputEmbedding, PlainModule
@@ -27,6 +27,11 @@ from service.memory.weights.weight_layout import weight_layout_at
 from service.units import MIB, round_up
 
 SOURCE: Final = "with the rests of segments of 2 MiB: PyTorch, c10/cuda/CUDACachingAllocator.cpp"
+NO_RESTS: Final = exact(
+    0,
+    Basis.COMPUTED,
+    "segments that expand are split to 512 bytes: PyTorch, c10/cuda/CUDACachingAllocator.cpp should_split",
+)
 OWN_SEGMENT: Final = 10 * MIB
 """Bytes from which on a tensor gets a segment of its own."""
 SEGMENT_STEP: Final = 2 * MIB
@@ -56,8 +61,8 @@ def segment_rests(
 ) -> Estimate:
     """Return the bytes that segments of a stage's weights have beyond the tensors, and keep for them.
 
-    One start in ten keeps less than half of them: segments that expand (``expandable_segments:True``) have
-    no rests, and weights that are repacked may lie in what larger ones left. Qwen2.5-7B-Instruct took 14.1931
+    One start in ten keeps less than half of them: weights that are repacked may lie in what larger ones left,
+    and logs do not tell of segments that expand, which have no rests. Qwen2.5-7B-Instruct took 14.1931
     GiB without any; Qwen2.5-14B and 72B took half and three quarters of them in three sources; all other
     starts that are logged took them all.
     """
