@@ -1,5 +1,6 @@
 """Releases and patches that can be planned, how they were checked, and the rules each brings."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from datetime import date
@@ -195,6 +196,7 @@ KEY_SINCE: Final[Mapping[str, Version]] = {
 
 
 _UNTOUCHED: Final = ServeFlags()
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,40}(?:\.|$)")
 
 
 @lru_cache(maxsize=TEXTS)
@@ -246,7 +248,22 @@ def resolve_release(text: str | None) -> ResolvedRelease:
     if version.is_prerelease:
         doubt = f"vLLM {text} is a development build. It is planned as {release} and may behave differently."
         return ResolvedRelease(release, doubt)
+    if names_own_commit(version):
+        doubt = (
+            f"vLLM {text} is a build of a commit of its own, as vendors make them. It is planned as "
+            f"{release} and may have what later releases brought."
+        )
+        return ResolvedRelease(release, doubt)
     return _known(release)
+
+
+def names_own_commit(version: Version) -> bool:
+    """Whether a version names a commit beside its release, as vendors' containers do.
+
+    NVIDIA's 0.17.1+a03ca76a.nv26.03.46967107 and 0.21.0+2325b6f0.dev (26.03-py3 and 26.05.post1-py3): the
+    second has what 0.22.0 and 0.23.0 brought. What only names a way of building (``+cu129``) is a release.
+    """
+    return version.local is not None and _COMMIT.match(version.local) is not None
 
 
 def _nearest_releases(given: str) -> tuple[str, ...]:

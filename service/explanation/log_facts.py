@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from service.engines.releases import RELEASES, UnknownRelease, resolve_release, rules_for
+from service.engines.releases import RELEASES, UnknownRelease, names_own_commit, resolve_release, rules_for
 from service.explanation.explanation_types import Assumption
 from service.gpus.gpu_type import GpuType
 from service.startup_log.log import StartupLog
@@ -87,15 +87,15 @@ def _named_release(specified: str, found: tuple[Version, ...]) -> tuple[str, tup
         version = Version(specified.removeprefix("v"))
     except InvalidVersion as error:
         raise UnknownRelease(specified) from error
-    own_build = version.is_prerelease or version.is_devrelease
-    if not own_build:
+    base, of_vendor = Version(version.base_version), names_own_commit(version)
+    if not (version.is_prerelease or version.is_devrelease or of_vendor):
         resolved = resolve_release(specified)
-        if resolved.release == Version(version.base_version):
+        if resolved.release == base:
             return str(resolved.release), ()
         return str(resolved.release), (Assumption("engine.version", str(resolved.release), resolved.doubt),)
     if found:
         # A build comes from before the release that it leads to: of those that fit, the first that is newer.
-        newer = [release for release in found if release > Version(version.base_version)]
+        newer = [release for release in found if release > base or (of_vendor and release == base)]
         release = newer[0] if newer else found[-1]
     elif version.micro > 0 and version.is_devrelease:
         # A build of the main branch has the number of an unreleased patch; it precedes the next minor.

@@ -109,6 +109,18 @@ def test_a_development_build_is_never_taken_for_its_release(text: str, release: 
     assert rules_for(found).doubts == (found.doubt,)
 
 
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [("0.21.0+2325b6f0.dev", "0.21.0"), ("0.17.1+a03ca76a.nv26.03.46967107", "0.17.1")],
+)
+def test_a_vendor_s_build_may_have_what_came_later(text: str, release: str) -> None:
+    """What NVIDIA's containers 26.05.post1-py3 and 26.03-py3 print of themselves."""
+    found = resolve_release(text)
+    assert found.release == Version(release)
+    assert text in found.doubt
+    assert rules_for(found).doubts == (found.doubt,)
+
+
 @pytest.mark.parametrize("text", ["0.23.1", "0.20.3", "0.10.1", "0.10.1.dev4", "0.8.5", "newest", ""])
 def test_a_version_that_never_was_or_is_too_old_is_refused(text: str) -> None:
     with pytest.raises(UnknownRelease):
