@@ -26,6 +26,12 @@ from service.architecture.layers.recurrence import (
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
+from service.memory.compressed_spaces import (
+    CompressedRun,
+    compressed_mixers,
+    compressed_peak,
+    gathered_bytes,
+)
 from service.memory.dequantized import dequantizing_elements
 from service.memory.encoders import EncoderConstants, encoders, takes_media
 from service.memory.expert_spaces import (
@@ -55,8 +61,6 @@ INT32: Final = 4
 MLA_CONTEXTS: Final = 8
 MLA_TOKENS: Final = 64 * 1024
 """Contexts, and the most tokens, whose keys MLA gathers at once."""
-COMPRESSED_CHUNK: Final = 4
-"""Number of prompts whose keys compressed attention gathers at once."""
 BESIDE_TIMED: Final = 20 * MIB
 """What is there beside the copies while kernels are timed: three logged peaks are 0.01 to 0.03 GiB more."""
 NO_COPY: Final = Estimate(0, 0, 0, Basis.COMPUTED, "no compiled code reads the embedding")
@@ -88,8 +92,10 @@ class ActivationConstants:
     """The profile run is charged for the table in which the V2 model runner's sampler counts tokens."""
     recurrent_mib: MibRange
     """Work space of gated delta nets."""
+    compressed: CompressedRun
+    """How layers with compressed attention run."""
     compressed_mib: MibRange
-    """Work space of compressed attention and hyper-connections."""
+    """Beside what is computed of such layers."""
     spread_percent_v1: tuple[float, float]
     """Percent by which the computed peak may be off: below, above."""
     spread_percent_v2: tuple[float, float]
@@ -131,7 +137,7 @@ def activation(
         terms.extend(encoders(architecture, encoder_constants, run, peak + beside))
     if architecture.is_recurrent:
         terms.append(from_range(constants.recurrent_mib, Basis.ASSUMED, constants.sources["recurrent_mib"]))
-    if any(isinstance(layer.mixer, CompressedAttention) for layer in architecture.layers):
+    if compressed_mixers(architecture):
         terms.append(from_range(constants.compressed_mib, Basis.ASSUMED, constants.sources["compressed_mib"]))
     two = has_two_work_spaces(architecture, constants.two_work_spaces, run)
     others = (gathered(architecture, run, two=two), kernel_work_spaces(architecture, run, two=two))
@@ -187,7 +193,11 @@ def _peak(
     widest_layer, widest_experts = _widths(architecture, run.shards, two)
     experts = 0 if exchanges_in_kernel(run) else token_bytes * widest_experts
     experts = max(experts, indexer_bytes(architecture, constants, run))
-    forward = token_bytes * widest_layer + experts + sorted_copies(architecture, run)
+    layer = token_bytes * widest_layer
+    if compressed_mixers(architecture):
+        experts = max(experts, gathered_bytes(architecture, constants.indexer_contexts, run))
+        layer = max(layer, compressed_peak(architecture, constants.compressed, run))
+    forward = layer + experts + sorted_copies(architecture, run)
     forward = max(forward, run.element_bytes * dequantizing_elements(architecture, run))
     if sampler_copies is None:
         return forward
@@ -196,6 +206,7 @@ def _peak(
     logit_bytes = sampler_copies * FLOAT32 + (1 + dummies) * run.element_bytes
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
     kept = constants.keeps_experts and keeps_work_space(architecture, constants.two_work_spaces)
+    kept = kept or bool(compressed_mixers(architecture))
     still_there = experts if kept else 0
     return max(forward, logits + token_bytes * architecture.hidden_size + still_there)
 
@@ -218,17 +229,13 @@ def _widths(architecture: ModelArchitecture, shards: Shards, two: bool) -> tuple
 def _attention_workspace(architecture: ModelArchitecture, run: ProfileRun) -> int:
     """Return the bytes of the work space in which MLA gathers the keys of earlier tokens.
 
-    Source: vLLM 0.19.0, MLACommonMetadataBuilder; 0.22.0, models/deepseek_v4/nvidia/flashmla.py.
+    Source: vLLM 0.19.0, MLACommonMetadataBuilder.
     """
     sizes = [0]
     for mixer in (layer.mixer for layer in architecture.distinct_layers):
         if isinstance(mixer, MultiHeadLatentAttention):
             tokens = min(MLA_CONTEXTS * run.length, MLA_TOKENS)
             sizes.append(tokens * mixer.head_size)
-        elif isinstance(mixer, CompressedAttention):
-            groups = -(-run.length // mixer.compress_ratio) if mixer.reads_compressed else 0
-            rows = groups + mixer.sliding_window + run.tokens
-            sizes.append(COMPRESSED_CHUNK * rows * mixer.head_size)
     return max(sizes) * run.element_bytes
 
 
@@ -271,8 +278,8 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
             heads = shards.share(mixer.num_heads)
             sizes = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.weights.v_head_dim
             mixed = heads * 2 * sizes
-        case CompressedAttention() as mixer:
-            mixed = 2 * shards.share(mixer.num_heads) * mixer.head_size + mixer.q_lora_rank
+        case CompressedAttention():
+            mixed = 0  # compressed_peak counts it
         case NoAttention():
             mixed = 0
         case mixer:

@@ -9,6 +9,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import WeightFormat
 from service.engine_config.expert_kernels import FP8_BLOCK, expert_formats
 from service.memory.budget_types import Basis, Estimate
+from service.memory.compressed_spaces import compressed_mixers
 from service.memory.interval import around
 from service.memory.mega_moe import exchanges_in_kernel
 from service.memory.profile_run import ProfileRun
@@ -159,9 +160,13 @@ def has_two_work_spaces(architecture: ModelArchitecture, formats: AbstractSet[st
     ``formats``: those of experts for which it does. On data center Blackwell, FlashInfer's TensorRT-LLM
     kernels come first, which keep their work space to themselves.
 
-    Source: vLLM 0.20.0, fused_moe/oracle/fp8.py and unquantized.py _get_priority_backends.
+    MXFP4 runs on Marlin elsewhere, but gpt-oss on Triton's kernels, which have no pool.
+
+    Source: vLLM 0.20.0, fused_moe/oracle/fp8.py, unquantized.py and mxfp4.py _get_priority_backends.
     """
-    return not run.blackwell and expert_formats(architecture) <= formats
+    stored = expert_formats(architecture)
+    marlin = WeightFormat.MXFP4.value in stored and bool(compressed_mixers(architecture))
+    return not run.blackwell and (marlin or stored <= formats)
 
 
 def keeps_work_space(architecture: ModelArchitecture, formats: AbstractSet[str]) -> bool:
