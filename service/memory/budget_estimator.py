@@ -13,6 +13,7 @@ from service.memory.constants import MemoryConstants, constants_at
 from service.memory.dequantized import AWQ, dequantized_matrices
 from service.memory.device import (
     DeviceConstants,
+    Ranks,
     free_memory,
     non_torch_growth,
     requested_memory,
@@ -310,9 +311,8 @@ class _Start:
         growth = non_torch_growth(
             inputs.compute_capability,
             self.constants.device,
-            several_ranks=inputs.tensor_parallel_size > 1,
+            Ranks(inputs.tensor_parallel_size > 1, inputs.enforce_eager, inputs.nvlink),
             unified_memory=inputs.unified_memory,
-            eager=inputs.enforce_eager,
         )
         sends = inputs.enable_expert_parallel and inputs.data_parallel_size > 1
         buffers = self._exchange_buffers() if sends else None

@@ -29,6 +29,18 @@ class NonTorchGrowth(RankRanges):
 
 
 @dataclass(frozen=True, slots=True)
+class Ranks:
+    """How tensor parallel ranks exchange their sums."""
+
+    several: bool
+    """Tensor parallelism spans more than one GPU."""
+    eager: bool = False
+    """Nothing is compiled, so that no pass fuses the exchange."""
+    joined: bool = True
+    """NVLink joins them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unexplained:
     """How far starts on GPUs of some capability are from the sum of their terms, in MiB."""
 
@@ -43,6 +55,8 @@ class DeviceConstants:
     """Dated constants of a device's memory."""
 
     growth_mib: tuple[NonTorchGrowth, ...]
+    apart_mib: MibRange
+    """The growth on several ranks that NVLink does not join."""
     unified_mib: MibRange
     """The growth where the GPU shares the host's memory."""
     context_mib: RankRanges
@@ -89,21 +103,21 @@ def free_memory(total: Estimate, constants: DeviceConstants, *, several_ranks: b
 def non_torch_growth(
     capability: tuple[int, int],
     constants: DeviceConstants,
+    ranks: Ranks,
     *,
-    several_ranks: bool,
     unified_memory: bool,
-    eager: bool = False,
 ) -> Estimate:
     """Return the bytes that libraries allocate outside PyTorch during the profile run.
 
-    ``several_ranks``: tensor parallelism spans more than one GPU. ``unified_memory``: the GPU shares the
-    host's memory. ``eager``: nothing is compiled, so that no pass fuses the exchange of ranks.
+    ``unified_memory``: the GPU shares the host's memory.
     """
     if unified_memory:
         return from_range(constants.unified_mib, Basis.ASSUMED, constants.sources["unified_mib"])
     growth = for_capability(constants.growth_mib, capability)
-    several = (growth.several_eager if eager else None) or growth.several
-    size = several if several_ranks else growth.one
+    if ranks.several and not ranks.joined and (ranks.eager or growth.several_eager is None):
+        return from_range(constants.apart_mib, Basis.CALIBRATED, constants.sources["apart_mib"])
+    several = (growth.several_eager if ranks.eager else None) or growth.several
+    size = several if ranks.several else growth.one
     return from_range(size, Basis.CALIBRATED, constants.sources["growth_mib"])
 
 

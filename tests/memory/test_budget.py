@@ -12,7 +12,7 @@ from service.memory.budget_estimator import estimate_budget
 from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.constants import constants_at
-from service.memory.device import device_total, non_torch_growth
+from service.memory.device import Ranks, device_total, non_torch_growth
 from service.units import GIB, MIB
 from tests.memory.recorded import (
     altered,
@@ -238,11 +238,43 @@ def test_only_a_compiled_start_fuses_the_all_reduce(
     """
     constants = constants_at(Version(release)).device
     compiled, eager = (
-        non_torch_growth(
-            compute_capability, constants, several_ranks=several, unified_memory=False, eager=runs_eagerly
-        )
+        non_torch_growth(compute_capability, constants, Ranks(several, runs_eagerly), unified_memory=False)
         for runs_eagerly in (False, True)
     )
 
     assert compiled.bytes - eager.bytes == saved_mib * MIB
     assert eager.high <= compiled.high
+
+
+@pytest.mark.parametrize(
+    ("release", "compute_capability", "eager", "logged_gib"),
+    [
+        ("0.19.0", (8, 9), False, 0.21),
+        ("0.11.0", (8, 6), False, 0.05),
+        ("0.22.0", (7, 5), True, 0.32),
+        ("0.23.0", (9, 0), True, 0.01),
+    ],
+    ids=["four L40S", "four RTX 3090", "two T4", "two H200 NVL"],
+)
+def test_ranks_apart_grow_little(
+    release: str, compute_capability: tuple[int, int], eager: bool, logged_gib: float
+) -> None:
+    """What starts leave beside weights, activation and graphs; on Hopper only where no pass fuses."""
+    constants = constants_at(Version(release)).device
+    apart, joined = (
+        non_torch_growth(
+            compute_capability, constants, Ranks(several=True, eager=eager, joined=near), unified_memory=False
+        )
+        for near in (False, True)
+    )
+    assert apart.low <= logged_gib * GIB <= apart.high
+    assert apart.bytes < joined.bytes
+
+
+def test_a_pass_fuses_the_exchange_of_ranks_apart_too() -> None:
+    constants = constants_at(Version("0.23.0")).device
+    apart, joined = (
+        non_torch_growth((9, 0), constants, Ranks(several=True, joined=near), unified_memory=False)
+        for near in (False, True)
+    )
+    assert apart == joined
