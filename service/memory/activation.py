@@ -63,7 +63,7 @@ MLA_TOKENS: Final = 64 * 1024
 """Contexts, and the most tokens, whose keys MLA gathers at once."""
 BESIDE_TIMED: Final = 20 * MIB
 """What is there beside the copies while kernels are timed: three logged peaks are 0.01 to 0.03 GiB more."""
-NO_COPY: Final = Estimate(0, 0, 0, Basis.COMPUTED, "no compiled code reads the embedding")
+NO_COPY: Final = Estimate(0, 0, 0, Basis.COMPUTED, "no code that is compiled anew reads the embedding")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Final
 from service.architecture.model import ModelArchitecture
 from service.changed import changed
 from service.engines.releases import rules_for
+from service.memory.activation import NO_COPY
 from service.memory.budget_inputs import BudgetInputs
 from service.memory.budget_types import Basis, Estimate, HostDemand, MemoryBudget, WeightsEstimate
 from service.memory.constants import MemoryConstants, constants_at
@@ -23,7 +24,7 @@ from service.memory.exchange import CHUNK_TOKENS, exchange_buffers
 from service.memory.expert_spaces import scales_room
 from service.memory.graphs import DATA_CENTER_BLACKWELL, Capture
 from service.memory.host import host_memory
-from service.memory.interval import difference, exact, total
+from service.memory.interval import difference, exact, total, without
 from service.memory.mega_moe import symmetric_buffer
 from service.memory.offloading import Offload, host_bytes, moved_bytes
 from service.memory.parallelism import Parallelism
@@ -336,6 +337,16 @@ def _free(inputs: BudgetInputs, device: Estimate, constants: DeviceConstants) ->
         return exact(specified, Basis.GIVEN, "free_memory_bytes")
     several_ranks = inputs.tensor_parallel_size * inputs.pipeline_parallel_size > 1
     return free_memory(device, constants, several_ranks=several_ranks)
+
+
+def compiled_before(budget: MemoryBudget) -> MemoryBudget:
+    """Return the budget of the same start where the compiled model is in the cache."""
+    peak = without(budget.activation, budget.compiled_copy)
+    left = budget.available_kv
+    if left.basis is not Basis.GIVEN:
+        taken = (budget.weights, peak, budget.non_torch, budget.cuda_graphs, budget.unexplained)
+        left = difference(budget.requested, taken, REMAINDER)
+    return changed(budget, activation=peak, compiled_copy=NO_COPY, available_kv=left)
 
 
 def on_device(budget: MemoryBudget, inputs: BudgetInputs, device: Estimate) -> MemoryBudget:

@@ -52,6 +52,14 @@ def total(terms: Iterable[Estimate], source: str) -> Estimate:
     return Estimate(size, size - round(below), size + round(above), worst_basis(parts), source)
 
 
+def without(whole: Estimate, part: Estimate) -> Estimate:
+    """Return a total without one of its terms, as if it had never been added."""
+    size = whole.bytes - part.bytes
+    below = sqrt(max(0, (whole.bytes - whole.low) ** 2 - (part.bytes - part.low) ** 2))
+    above = sqrt(max(0, (whole.high - whole.bytes) ** 2 - (part.high - part.bytes) ** 2))
+    return Estimate(size, size - round(below), size + round(above), whole.basis, whole.source)
+
+
 def difference(whole: Estimate, parts: Iterable[Estimate], source: str) -> Estimate:
     """Subtract terms from a whole: the more a part takes, the less remains."""
     terms = tuple(parts)

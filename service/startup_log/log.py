@@ -142,6 +142,11 @@ class StartupLog:
         reading = self.named.get(name)
         return reading.value if reading is not None and isinstance(reading.value, float) else None
 
+    @property
+    def found_compiled(self) -> bool:
+        """Whether the start loads the compiled model from the cache."""
+        return "compiled_model" in self.named or "compiled_load_s" in self.named
+
     def word(self, name: str) -> str | None:
         """Return the word of this name; ``None`` if the log has none."""
         reading = self.named.get(name)

@@ -133,7 +133,13 @@ def runs_of(startup: Startup, flags: ServeFlags) -> list[Run]:
 
 
 def _request(startup: Startup, gpu: GpuType, flags: ServeFlags) -> PlanRequest:
-    return PlanRequest(startup.known.model, (gpu,), serve=flags, free_memory_bytes=startup.free_bytes)
+    return PlanRequest(
+        startup.known.model,
+        (gpu,),
+        serve=flags,
+        free_memory_bytes=startup.free_bytes,
+        compiled_before=startup.compiled_before,
+    )
 
 
 def _one(values: list[tuple[float, float, float]], scale: float | None = None) -> tuple[float, float, float]:

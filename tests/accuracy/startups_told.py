@@ -24,6 +24,9 @@ _READINGS: Mapping[str, Any] = tomllib.loads((DATA / "readings.toml").read_text(
 _GPUS: Mapping[str, Any] = tomllib.loads((DATA / "gpus.toml").read_text("utf-8"))
 _RELEASE = re.compile(r"v?(0\.\d+(?:\.\d+(?:(?:rc|\.dev|\.post|-)?\d*\S*))?)(?: \(.*\))?")
 _VARIABLE = re.compile(r"\b(VLLM_[A-Z0-9_]+|PYTORCH(?:_CUDA)?_ALLOC_CONF)=([^\s;'\")}]+)")
+_COMPILED = re.compile(
+    r"(?<!nothing was )compiled before|compiled (?:graph|model) was (?:cached|in the cache)"
+)
 _WINDOWS = re.compile(r"\b(?:WSL2?|Windows)\b")
 _OLDEST = Version("0.11.0")
 """The oldest that a row can have where it does not tell its release."""
@@ -72,6 +75,8 @@ class Startup:
     length_told: bool
     free_bytes: int | None
     """Free on each GPU when the engine started."""
+    compiled_before: bool
+    """The log, or its author, says that the compiled model was in the cache."""
     logged: Logged
     half_digit_gib: float
     """Half of the last digit to which the memory for the cache is given."""
@@ -116,6 +121,7 @@ def read_startup(row: Row) -> Startup:
         utilization_told=whole or flags.gpu_memory_utilization is not None,
         length_told=whole or flags.max_model_len is not None,
         free_bytes=None if row.get("initial_free_gib") is None else round(row["initial_free_gib"] * GIB),
+        compiled_before=_COMPILED.search(str(row.get("notes"))) is not None,
         logged=_logged(row),
         half_digit_gib=_READINGS["half_digits"].get(row["id"], HALF_DIGIT),
         cause=_READINGS["causes"].get(row["id"]),

@@ -35,7 +35,7 @@ from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.gpus.gpu_type import GpuType
 from service.kv_cache.capacity import CacheSizing, lay_out
-from service.memory.budget_estimator import estimate_budget
+from service.memory.budget_estimator import compiled_before, estimate_budget
 from service.memory.budget_types import MemoryBudget, without_cache
 
 
@@ -60,6 +60,7 @@ def dry_run(
     if isinstance(started, FailedStart):
         return with_command(started.on(gpu), request.command, gpu.compute_capability)
     budget = steps.budget(started, gpu, request.free_memory_bytes)
+    budget = compiled_before(budget) if request.compiled_before else budget
     budget = calibrated(request, budget, started.start, flags, gpu)
     candidate = with_admission(_with_memory(started, budget, steps), started, request.workload)
     return with_command(candidate, request.command, gpu.compute_capability)
@@ -69,7 +70,8 @@ def dry_runs(request: PlanRequest, asked: GridOfLength, gpu: GpuType, steps: Eng
     """Return the dry runs of a grid that are listed; what they have in common is found once."""
     count = request.count_of(gpu)
     refused = count is not None and any(count_refusal(flags, count) for flags in asked.flags)
-    if refused or request.calibration or request.command is not None or gpu.is_slice:
+    alone = request.calibration or request.command is not None or request.compiled_before
+    if refused or alone or gpu.is_slice:
         planned = [dry_run(request, flags, steps.rules, gpu, steps) for flags in asked.flags]
         return [planned[place] for place in places_offered(asked, planned)]
     found = []

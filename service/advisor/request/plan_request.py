@@ -130,6 +130,8 @@ class PlanRequest:
     objective: Objective = Objective.BALANCED
     free_memory_bytes: int | None = None
     """Bytes free on every GPU when the engine starts; ``None`` for all memory except the CUDA context."""
+    compiled_before: bool = False
+    """The compiled model is in the cache, as a log says; otherwise that is not known."""
     with_levers: bool = False
     """Whether to find levers, which takes about thirty dry runs for each GPU type."""
     counts: tuple[int | None, ...] = ()

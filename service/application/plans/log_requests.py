@@ -155,6 +155,7 @@ async def log_request(log: StartupLog, body: ExplainBody, services: PlanServices
         return LogRequest(None, gpu_specified, assumptions, missing, similar)
     if log.failure is not None:
         request = await to_thread(with_siblings, request, services.snapshot)
+    request = replace(request, compiled_before=log.found_compiled)
     return LogRequest(request, gpu_specified, (*of_model, *assumptions), ())
 
 
