@@ -346,3 +346,35 @@ def test_a_request_that_is_not_in_a_step_s_output_is_a_fault_of_the_engine() -> 
     assert failure.cause.name == "engine_fault"
     assert failure.form is not None
     assert "request" in failure.form.means
+
+
+LATER = "(EngineCore pid=1709) ERROR 06-01 17:32:05 [core.py:1330]"
+DEAD = f"""\
+{LATER} Worker proc VllmWorker-0 died unexpectedly (exit code: None), shutting down executor.
+{LATER} EngineCore failed to start.
+{LATER} {HEADER}
+{LATER}   File "/x/vllm/v1/executor/abstract.py", line 124, in initialize_from_config
+{LATER}   File "/x/vllm/distributed/device_communicators/shm_broadcast.py", line 779, in dequeue
+{LATER} RuntimeError: cancelled
+"""
+"""vLLM 0.26.0, v1/executor/multiproc_executor.py monitor_workers: the words of releases since then."""
+
+
+def test_a_worker_that_ended_without_a_word_is_the_reason_why_a_step_was_cancelled() -> None:
+    failure = failure_of(DEAD)
+
+    assert failure.cause is not None
+    assert failure.cause.name == "engine_died_serving"
+    assert failure.form is not None
+    assert "dmesg" in failure.form.remedy
+
+
+def test_the_message_of_a_worker_is_known_without_its_traceback() -> None:
+    """File 57827867872 of the index that was searched, its end."""
+    assert (
+        cause_of(
+            f"{LATER} RuntimeError: Worker failed with error "
+            "'Only SM 10.x and 11.x are supported', please check the stack trace above for the root cause"
+        )
+        == "no_attention_backend"
+    )

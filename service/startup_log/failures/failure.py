@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from service.startup_log.catalogue.known_words import (
@@ -202,8 +203,12 @@ def _of_weak(
     if lines[best.at].text.startswith(FRAME) or best.cause.name in OF_OTHERS:
         best = next((each for each in weak if each.cause.name in CRASHED), best)
     if best.cause.name == DIED:
-        # What another process raised says more than that the engine ended.
-        best = next((each for each in weak if each.at in raised and each.cause.name != DIED), best)
+        # What another process raised, or that it ended, says more than that the engine ended.
+        ended = (
+            each for each in weak if each.cause is best.cause and best.cause.form_of(lines[each.at].text)
+        )
+        raised_by_another = (each for each in weak if each.at in raised and each.cause is not best.cause)
+        best = next(chain(raised_by_another, ended), best)
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
         return with_cut_calls(of_exception(named, lines), lines)
@@ -212,7 +217,8 @@ def _of_weak(
     if best.cause.name == RESTARTS and (said := _of_people_alone(roots, lines)) is not None:
         return said
     found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
-    called = by_cut_calls(found, lines) if best.cause.name in OF_OTHERS | {REQUEST} else None
+    unsaid = best.cause.name in OF_OTHERS | {REQUEST} and best.cause.form_of(found.message) is None
+    called = by_cut_calls(found, lines) if unsaid else None
     if called is not None and called.cause is not best.cause:
         return with_title(called, lines) if called.cause is None else called
     # A message of a form of its own says why.
