@@ -16,7 +16,9 @@ _PREFIX: Final = (
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?"
     r"|[a-z][\w.-]{0,40}-\d{1,3}  ?\|)"
 )
-_TRACEBACK: Final = r"Traceback \(most recent call last\):"
+_HEADER: Final = "Traceback (most recent call last):"
+"""The engine's own lines end in it too."""
+_TRACEBACK: Final = re.escape(_HEADER)
 _FRAME: Final = r"File \"[^\"\n]{1,300}\", line \d{1,7}(?:, in [^\s(]{1,120})?"
 _EXCEPTION: Final = (
     r"(?:[a-z_]\w{0,40}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception|Interrupt)(?:\(\w{1,60}\))?: (?=\S)"
@@ -30,6 +32,11 @@ _HEADS: Final = re.compile(
 """What a line of a log begins with, and a line of a traceback as a whole."""
 _RAISED: Final = re.compile(rf"(?<![:\s])\s{{1,4}}(?={_EXCEPTION})|\s(?={_REFUSED})")
 """Blanks before an exception. Behind a colon it belongs to the message in front of it."""
+_COMMAND: Final = re.compile(
+    r"\s{0,8}(?:[#$>] )?(?:sudo |[A-Z_]{2,40}=\S{1,200} ){0,8}"
+    r"(?:docker|podman|vllm|python3?|kubectl|uvx?|srun)\s"
+)
+"""A command before what it printed."""
 _SIGNS: Final = (" pid=", 'File "', "Traceback (most", "INFO ", "ERROR ", "WARNING ", "[rank")
 
 
@@ -37,7 +44,7 @@ def separated(text: str) -> list[str]:
     """Return the lines that one line holds without their ends; any other line alone, as it is."""
     if len(text) < LEAST_TEXT or sum(map(text.count, _SIGNS)) < LEAST_HEADS:
         return [text]
-    heads = list(_HEADS.finditer(text))
+    heads = list(_HEADS.finditer(text.rstrip().removesuffix(_HEADER)))
     if len(heads) < LEAST_HEADS:
         return [text]
     begins = _raised(text).difference(each.end() for each in heads).union(each.start() for each in heads)
@@ -46,9 +53,9 @@ def separated(text: str) -> list[str]:
 
 
 def separated_alone(text: str) -> list[str]:
-    """Return the same of a text that is one line: there a single exception begins one too."""
+    """Return the same of a text that is one line: there a command ends where an exception begins."""
     found = separated(text)
-    return _cut(text, _raised(text)) if len(found) == 1 and len(text) >= LEAST_TEXT else found
+    return _cut(text, _raised(text)) if len(found) == 1 and _COMMAND.match(text) is not None else found
 
 
 def _raised(text: str) -> set[int]:
