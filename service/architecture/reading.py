@@ -142,7 +142,7 @@ def _read(
         multimodal=family.multimodal,
         media=_media(config, text, family),
         class_limits=ClassLimits(family.supports_pipeline, family.supports_tensor, family.only_backend),
-        declared=_declared(config, text, family),
+        declared=_declared(config, text, family, class_name),
         states=StateFields(
             dtype=_state_dtype(text),
             chunk=text.optional_integer("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
@@ -237,7 +237,15 @@ def text_part(config: Config) -> Config:
         section = config.section(name)
         if section is not None:
             return _class_of(section, outer).view(section)
-    return (outer if outer.text is None else config_class(outer.text)).view(config)
+    return (outer if outer.text is None else config_class(outer.text)).view(_own_text(config, outer))
+
+
+def _own_text(config: Config, outer: ConfigClass) -> Config:
+    """Return the fields of the text part of a config without a section for it.
+
+    Source: transformers 4.57 and 5.19: most classes with a text part then have its defaults alone.
+    """
+    return config if outer.text is None or outer.flat else Config({}, config.pointer)
 
 
 def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:
@@ -256,7 +264,9 @@ def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
     if not sections:
         section = next((part for name in TEXT_SECTIONS if (part := config.section(name))), config)
     class_ = _wrapped_class(config, section, wrapper)
-    return class_.view(section), _inner(section, class_, wrapper, outermost=section is config)
+    outermost = section is config
+    own = _own_text(config, class_of(config)) if outermost else section
+    return class_.view(own), _inner(own, class_, wrapper, outermost=outermost)
 
 
 def _wrapped_class(config: Config, section: Config, wrapper: Wrapper) -> ConfigClass:
@@ -278,6 +288,7 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
         raise UnknownArchitecture(next((name for name in candidates if name), section.text("model_type")))
     return replace(
         FAMILIES[inner],
+        class_name=inner,
         multimodal=True,
         bidirectional_media=wrapper.bidirectional_media,
         largest_media_item=wrapper.largest_media_item,
@@ -321,7 +332,7 @@ def _alternating_updates(text: Config) -> AlternatingUpdates | None:
 
 
 def _media(config: Config, text: Config, family: Family) -> MediaInputs:
-    towers = None if family.towers is None else family.towers(config)
+    towers = None if family.towers is None else family.towers(class_of(config).with_vision(config))
     return MediaInputs(
         towers=towers or (),
         towers_known=not family.multimodal or towers is not None,
@@ -332,7 +343,7 @@ def _media(config: Config, text: Config, family: Family) -> MediaInputs:
     )
 
 
-def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
+def _declared(config: Config, text: Config, family: Family, class_name: str) -> DeclaredFields:
     return DeclaredFields(
         text_class=bool(text.texts("architectures")),
         experts=_experts_declared(text),
@@ -344,7 +355,11 @@ def _declared(config: Config, text: Config, family: Family) -> DeclaredFields:
         attention_layers=family.attention_layers_specified,
         head_size=text.optional_integer("head_dim", minimum=0) or None,
         num_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
-        absent=tuple(name for name in family.required if name not in text),
+        absent=family.lacks(config, text),
+        null=tuple(name for name in family.multiplies if name not in text),
+        text_model=family.class_name or class_name,
+        hidden_act=text.text("hidden_act") or None,
+        hidden_activation=text.text("hidden_activation") or None,
     )
 
 

@@ -66,6 +66,14 @@ class DeclaredFields:
     """``num_hidden_layers``, which need not be the number of layers with a cache (looped models, Whisper)."""
     absent: tuple[str, ...] = ()
     """Fields that the engine's class reads without a default, and that the config lacks."""
+    null: tuple[str, ...] = ()
+    """Fields by which the engine's class multiplies, and that are ``null``."""
+    text_model: str = ""
+    """The engine's class of the text model."""
+    hidden_act: str | None = None
+    """Name of the activation function between the two projections of a feed-forward network."""
+    hidden_activation: str | None = None
+    """The same, as Gemma's configs call it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,10 +198,13 @@ def block_sides(section: Config, name: str) -> tuple[int, int] | None:
 IGNORING: Final[Mapping[str, tuple[str, ...]]] = {
     "fp8": ("ignored_layers", "modules_to_not_convert"),
     "quark": ("exclude",),
+    "mxfp4": (),
+    "gpt_oss_mxfp4": (),
 }
 """Keys under which a method looks for unquantized modules.
 
-Source: vLLM 0.32.0, from_config of Fp8Config and QuarkConfig.
+Source: vLLM 0.32.0, from_config of Fp8Config and QuarkConfig; 0.10.2 to 0.33.0, Mxfp4Config.from_config,
+which reads nothing.
 """
 ANY_IGNORING: Final = (
     "ignore",
@@ -214,7 +217,7 @@ ANY_IGNORING: Final = (
 
 EXPRESSION: Final = "re:"
 """Begins an entry that is a regular expression, where a method knows any."""
-PLAIN_LISTS: Final = frozenset({"auto_awq", "awq", "awq_marlin", "fp8", "mxfp4"})
+PLAIN_LISTS: Final = frozenset({"auto_awq", "awq", "awq_marlin", "fp8"})
 """Methods whose lists hold names or parts of them alone: a pattern names no module.
 
 Source: vLLM 0.20.2 to 0.32.0, quant_utils.py is_layer_skipped.

@@ -230,7 +230,8 @@ def check_vision(architecture: ModelArchitecture, rules: CheckpointRules) -> Non
         return
     words = rules.vision_required.get(architecture.class_name)
     if words is not None:
-        raise EngineRefusal(Stage.MODEL, words)
+        error, _, said = words.partition(": ")
+        raise EngineRefusal(Stage.MODEL, said, type=error)
     if architecture.multimodal and architecture.model_type.endswith(OF_TEXT):
         words = f"the config class of {architecture.model_type} has no attribute 'vision_config'"
         raise EngineRefusal(Stage.MODEL, words, type="AttributeError", detail=TEXT_ALONE)

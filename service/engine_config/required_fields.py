@@ -2,19 +2,29 @@
 
 from service.architecture.model import ModelArchitecture
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.checkpoints import CheckpointRules
 
 
-def check_required_fields(architecture: ModelArchitecture) -> None:
+def check_required_fields(architecture: ModelArchitecture, rules: CheckpointRules) -> None:
     """Refuse a model whose class reads a field that its config lacks.
 
     Raises:
-        EngineRefusal: stage ``model``.
+        EngineRefusal: stages ``model`` and ``block_size``.
     """
-    for name in architecture.declared.absent:
+    declared = architecture.declared
+    for name in filter(rules.required_fields.__contains__, declared.absent):
         raise EngineRefusal(
             Stage.MODEL,
             f"object has no attribute {name!r}",
             type="AttributeError",
             detail=f"{architecture.class_name} reads this field of the config. Neither the config nor its "
             "class names a value.",
+        )
+    for name in filter(rules.multiplied_fields.__contains__, declared.null):
+        raise EngineRefusal(
+            Stage.BLOCK_SIZE,
+            "unsupported operand type(s) for *: 'int' and 'NoneType'",
+            type="TypeError",
+            detail=f"{architecture.class_name} computes the size of its states with {name}, which the config "
+            "does not say.",
         )

@@ -50,11 +50,6 @@ WITHOUT_ENCODER: dict[str, dict[str, Any]] = {
     "DeepseekV4ForConditionalGeneration": {"vision_n_layers": 0},
     "MuseGlimmerForConditionalGeneration": {"has_vision": False},
     "MiniMaxM3SparseForConditionalGeneration": {"vision_config": None},
-    "Qwen2VLForConditionalGeneration": {"vision_config": None},
-    "Qwen2_5_VLForConditionalGeneration": {"vision_config": None},
-    "Qwen3VLForConditionalGeneration": {"vision_config": None},
-    "Mistral3ForConditionalGeneration": {"vision_config": None},
-    "Gemma3ForConditionalGeneration": {"vision_config": None},
     "KimiK25ForConditionalGeneration": {"vision_config": None},
 }
 ENCODING = [
@@ -380,6 +375,17 @@ def test_a_model_of_images_without_its_encoder_has_none() -> None:
     for class_name, without in WITHOUT_ENCODER.items():
         assert read_architecture(read_document(whole[class_name])).media.towers
         assert not read_architecture(read_document({**whole[class_name], **without})).media.towers
+
+
+def test_fields_of_a_text_part_outside_its_section_do_not_count() -> None:
+    """transformers 4.57 and 5.19, Gemma3Config: without `text_config` it is Gemma3TextConfig's defaults."""
+    flat = read(
+        architectures=["Gemma3ForConditionalGeneration"],
+        model_type="gemma3",
+        hidden_size=512,
+        num_hidden_layers=2,
+    )
+    assert (flat.hidden_size, len(flat.layers)) == (2304, 26)
 
 
 def config_of(class_name: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 Six releases from 0.20.2 to 0.33.0 were asked of GLM-4.5 without `head_dim`, and 0.20.2, 0.26.0 and 0.33.0 of
 GLM-4.5V without it and without `use_qk_norm`, for which Glm4MoeConfig alone has a default. All raised
-"'Glm4MoeConfig' object has no attribute 'head_dim'", or the like.
+"'Glm4MoeConfig' object has no attribute 'head_dim'", or the like. 0.20.2, 0.26.0 and 0.33.0 were asked of a
+falcon under `RefinedWeb`, whose config class has no base of the rotation, and of Gemma 3's class for text
+with a config of text and images; 0.20.2 of dots1 without `moe_layer_freq` and of MiniMax without `head_dim`.
 """
 
 from typing import Any
@@ -53,6 +55,56 @@ def vision(**fields: object) -> dict[str, Any]:
     }
 
 
+FALCON: dict[str, Any] = {
+    "architectures": ["FalconForCausalLM"],
+    "model_type": "RefinedWeb",
+    "hidden_size": 512,
+    "n_layer": 2,
+    "n_head": 8,
+    "n_head_kv": 2,
+    "vocab_size": 32000,
+    "torch_dtype": "bfloat16",
+}
+GEMMA: dict[str, Any] = {
+    "architectures": ["Gemma3ForCausalLM"],
+    "model_type": "gemma3",
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "vocab_size": 32000,
+    "max_position_embeddings": 8192,
+    "sliding_window": 1024,
+    "torch_dtype": "bfloat16",
+}
+MINIMAX: dict[str, Any] = {
+    "architectures": ["MiniMaxForCausalLM"],
+    "model_type": "minimax",
+    "hidden_size": 1024,
+    "intermediate_size": 2048,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "layer_types": ["full_attention", "linear_attention"],
+    "vocab_size": 32000,
+    "max_position_embeddings": 8192,
+    "head_dim": None,
+    "torch_dtype": "bfloat16",
+}
+DOTS: dict[str, Any] = {
+    **GLM,
+    "architectures": ["Dots1ForCausalLM"],
+    "model_type": "dots1",
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "head_dim": 128,
+}
+
+
 def start(config: dict[str, Any], release: str) -> None:
     flags = ServeFlags(max_model_len=1024)
     dry_start(
@@ -82,3 +134,49 @@ def test_a_class_does_not_start_without_a_field_that_it_reads(
 )
 def test_with_these_fields_it_does(config: dict[str, Any]) -> None:
     start(config, "0.33.0")
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
+def test_falcon_needs_a_base_of_its_rotation(release: str) -> None:
+    with pytest.raises(EngineRefusal, match="object has no attribute 'rope_parameters'"):
+        start(FALCON, release)
+
+
+@pytest.mark.parametrize(
+    ("fields", "release"), [({"rope_theta": 10_000}, "0.33.0"), ({"alibi": True}, "0.33.0"), ({}, "0.11.2")]
+)
+def test_it_starts_with_one_without_rotation_and_on_releases_that_have_a_default(
+    fields: dict[str, Any], release: str
+) -> None:
+    start({**FALCON, **fields}, release)
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
+@pytest.mark.parametrize(
+    ("fields", "field"), [({}, "attention_bias"), ({"attention_bias": False}, "layer_types")]
+)
+def test_a_class_for_text_reads_a_config_of_text_and_images_as_a_whole(
+    fields: dict[str, Any], field: str, release: str
+) -> None:
+    with pytest.raises(EngineRefusal, match=f"object has no attribute '{field}'"):
+        start({**GEMMA, **fields}, release)
+
+
+def test_it_starts_with_a_config_of_text() -> None:
+    start({**GEMMA, "model_type": "gemma3_text"}, "0.33.0")
+
+
+def test_dots1_reads_how_often_a_layer_has_experts() -> None:
+    with pytest.raises(EngineRefusal, match="object has no attribute 'moe_layer_freq'"):
+        start(DOTS, "0.20.2")
+
+    start({**DOTS, "moe_layer_freq": 1}, "0.20.2")
+    start(DOTS, "0.24.0")
+
+
+def test_minimax_multiplies_by_the_size_of_a_head() -> None:
+    with pytest.raises(EngineRefusal, match="'int' and 'NoneType'") as refused:
+        start(MINIMAX, "0.20.2")
+
+    assert (refused.value.stage, refused.value.type) == (Stage.BLOCK_SIZE, "TypeError")
+    start({**MINIMAX, "head_dim": 128}, "0.20.2")

@@ -11,6 +11,7 @@ from service.backends.backend import Backends, EngineFailure
 from service.backends.forced import model_cache_dtype
 from service.backends.memory_layout import check_memory_layouts
 from service.changed import changed, of_fields
+from service.engine_config.activations import check_activation
 from service.engine_config.cache_dtype import (
     HALF_FLOATS,
     canonical,
@@ -230,7 +231,8 @@ def build_model(
         rules.parallelism,
         whole_encoders=engine_config.whole_encoders,
     )
-    check_required_fields(architecture)
+    check_required_fields(architecture, rules.checkpoints)
+    check_activation(architecture, rules.release)
     backends = assign(architecture, engine_config)
     check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
     check_e5m2(engine_config.kv_cache_dtype, architecture, rules.dtypes, engine_config.cache_method)

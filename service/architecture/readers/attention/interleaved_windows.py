@@ -68,6 +68,17 @@ def _gemma2(text: Config) -> tuple[DecoderLayer, ...]:
     )
 
 
+def _gemma3_lacks(config: Config, _: Config) -> tuple[str, ...]:
+    """Return what the class for text alone misses in a config of text and images, which it reads as a whole.
+
+    Source: vLLM 0.20.2 to 0.33.0, gemma3.py Gemma3Model and Gemma3Attention; asked of 0.20.2, 0.26.0 and
+    0.33.0.
+    """
+    if config.text("model_type") != "gemma3":
+        return ()
+    return tuple(name for name in ("vocab_size", "attention_bias", "layer_types") if name not in config)
+
+
 def _gemma3(text: Config) -> tuple[DecoderLayer, ...]:
     every = text.count("sliding_window_pattern", "_sliding_window_pattern", default=6)
     feed_forward = dense(text)
@@ -284,7 +295,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Gemma2ForCausalLM": Family(_gemma2, tied=True, tied_by_default=True, frame=ALL_EVERYWHERE),
     "Rnj1ForCausalLM": Family(_rnj1, tied_by_default=True, frame=ALL_EVERYWHERE, weights_checked=False),
     "VaultGemmaForCausalLM": Family(_vault_gemma, tied_by_default=True, frame=EMBEDDING_EVERYWHERE),
-    "Gemma3ForCausalLM": Family(_gemma3, tied_by_default=True, frame=ALL_EVERYWHERE),
+    "Gemma3ForCausalLM": Family(_gemma3, tied_by_default=True, frame=ALL_EVERYWHERE, lacks=_gemma3_lacks),
     "Gemma3ForConditionalGeneration": Family(
         _gemma3,
         multimodal=True,

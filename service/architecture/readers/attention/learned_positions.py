@@ -159,6 +159,17 @@ def _falcon_norms(text: Config) -> int:
     return 1 if text.boolean("parallel_attn", default=True) else 2
 
 
+def _falcon_lacks(_: Config, text: Config) -> tuple[str, ...]:
+    """Return ``rope_parameters`` for a config of the engine's own class without a base of the rotation.
+
+    Source: vLLM 0.12.0 to 0.33.0, FalconAttention and transformers_utils/configs/falcon.py RWConfig; asked of
+    0.20.2, 0.26.0 and 0.33.0.
+    """
+    rotates = not text.boolean("alibi") and text.text("model_type") in {"RefinedWeb", "RefinedWebModel"}
+    stated = any(name in text for name in ("rope_theta", "rotary_emb_base", "rope_parameters"))
+    return ("rope_parameters",) if rotates and not stated else ()
+
+
 def _baichuan(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Baichuan; sizes above 7B have ALiBi (vLLM 0.24.0, BaichuanForCausalLM)."""
     return Decoder(alibi=text.integer("hidden_size") != BAICHUAN_7B, windows=no_layer, own_keys=True)(text)
@@ -177,7 +188,9 @@ def _qwen(text: Config) -> tuple[DecoderLayer, ...]:
 
 _PERSIMMON: Final = replace(BIASED, norm=QueryKeyNorm.PER_HEAD_AND_BIAS, norm_if=("qk_layernorm",))
 _PHI: Final = replace(BIASED, norms=LAYER_NORM, own_keys=False)
-_FALCON: Final = Family(_falcon, tied_by_default=True, ends=_layer_norm, frame=ALL_EVERYWHERE)
+_FALCON: Final = Family(
+    _falcon, tied_by_default=True, ends=_layer_norm, frame=ALL_EVERYWHERE, lacks=_falcon_lacks
+)
 _MPT: Final = Family(
     _mpt,
     tied=True,

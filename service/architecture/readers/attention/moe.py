@@ -12,7 +12,7 @@ from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
 from service.architecture.readers.attention.dense import LLAMA, qwen2_attention, qwen3_attention
-from service.architecture.readers.recipes.family import Family, dense, layer_types, num_layers
+from service.architecture.readers.recipes.family import Family, dense, lacking, layer_types, num_layers
 from service.architecture.readers.recipes.recipe import LAYER_NORM, Decoder, Sparse, after_dense
 from service.architecture.readers.recipes.windows import by_pattern, by_type, every_layer, no_layer
 
@@ -239,7 +239,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
             qkv_bias=("attention_bias",),
             norm=PER_HEAD,
             sparse=replace(_DEEPSEEK, router_bias=True),
-        )
+        ),
+        # vLLM 0.10.2 to 0.23.0, dots1.py Dots1DecoderLayer; asked of 0.20.2
+        lacks=lacking("moe_layer_freq"),
     ),
     "Ernie4_5_MoeForCausalLM": Family(
         Decoder(qkv_bias=("use_bias",), mlp_bias=("use_bias",), sparse=_ERNIE), tied_by_default=True
@@ -255,7 +257,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             sparse=replace(_DEEPSEEK, router_bias=True, router_float32=True),
         ),
         # Source: vLLM 0.10.2 to 0.33.0, glm4_moe.py Glm4MoeDecoderLayer; asked of five releases.
-        required=("head_dim", "use_qk_norm"),
+        lacks=lacking("head_dim", "use_qk_norm"),
     ),
     "FlintForCausalLM": Family(_FLINT, tied=False, frame=ALL_EVERYWHERE, only_backend="FLASHINFER"),
     "GraniteMoeForCausalLM": Family(_GRANITE, frame=ALL_EVERYWHERE),

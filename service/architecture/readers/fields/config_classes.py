@@ -25,6 +25,10 @@ class ConfigClass:
     """Values of absent fields, by their usual names."""
     text: str | None = None
     """``model_type`` of the text part of a multimodal config, where that part does not name its own."""
+    flat: bool = False
+    """Whether fields of the text part may stand in the whole config, not in a section alone."""
+    vision: Mapping[str, Any] = field(default_factory=dict)
+    """The ``vision_config`` that the class makes for a config without one; empty if unknown or none."""
     architecture: str | None = None
     """Architecture class of the model where it is the text part of another model."""
     within: tuple[str, ...] = ()
@@ -39,6 +43,8 @@ class ConfigClass:
             raw.get("names", {}),
             raw.get("defaults", {}),
             raw.get("text"),
+            raw.get("flat", False),
+            raw.get("vision", {}),
             raw.get("architecture"),
             tuple(raw.get("within", ())),
             {usual: tuple(path) for usual, path in raw.get("beside", {}).items()},
@@ -64,6 +70,12 @@ class ConfigClass:
             if written in config.fields:
                 fields[usual] = config.fields[written]
         return replace(config, fields=fields, written={**config.written, **self.names})
+
+    def with_vision(self, config: Config) -> Config:
+        """Return the whole config, with the part on images that the class makes for one without it."""
+        if not self.vision or "vision_config" in config:
+            return config
+        return replace(config, fields={**config.fields, "vision_config": self.vision})
 
 
 def _innermost(config: Config, names: tuple[str, ...]) -> Config:

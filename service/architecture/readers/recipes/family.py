@@ -63,8 +63,12 @@ class Family:
     """Reads the head of a class that returns vectors or scores; ``None``: it generates text."""
     token_pooling: Callable[[Config, Config], PoolingHead] | None = None
     """Reads the head of a class that makes a vector of each token, by the whole config and its text part."""
-    required: tuple[str, ...] = ()
-    """Fields that the engine's class reads, and for which some of its config classes have no default."""
+    lacks: Callable[[Config, Config], tuple[str, ...]] = lambda *_: ()
+    """Returns the fields that the engine's class reads and that the whole config and its text part lack."""
+    multiplies: tuple[str, ...] = ()
+    """Fields by which the engine's class multiplies, so that ``null`` fails."""
+    class_name: str = ""
+    """The engine's class of the text model, where another one wraps it."""
 
     @property
     def pools(self) -> bool:
@@ -147,6 +151,11 @@ def attention(
         sliding_window=window,
         weights=weights,
     )
+
+
+def lacking(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
+    """Return what finds those of some fields that the text part lacks."""
+    return lambda _, text: tuple(name for name in names if name not in text)
 
 
 def own_fields(text: Config, index: int) -> Config:

@@ -149,7 +149,12 @@ def _ling_network(text: Config, index: int) -> FeedForward:
 
 
 _MINIMAX: Final = Family(
-    _minimax, supports_pipeline=False, tied=False, ends=lambda _: ModelEnds(output_float32=True)
+    _minimax,
+    supports_pipeline=False,
+    tied=False,
+    ends=lambda _: ModelEnds(output_float32=True),
+    # vLLM 0.10.2 to 0.23.0, minimax_text_01.py get_mamba_state_shape_from_config; asked of 0.20.2
+    multiplies=("head_dim",),
 )
 
 FAMILIES: Final[Mapping[str, Family]] = {

@@ -18,7 +18,7 @@ from service.memory.weights.names.spellings import LAYERS, Spelling, spelled
 from service.memory.weights.weight_layout import QuantizedLayout
 
 AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
-NAME_LISTS: Final = AWQ_METHODS | {"fp8", "gpt_oss_mxfp4", "mxfp4"}
+NAME_LISTS: Final = AWQ_METHODS | {"fp8"}
 """Methods that look for names, or parts of them, in their lists: quant_utils.py is_layer_skipped."""
 GPTQ_METHODS: Final = frozenset({"auto_gptq", "gptq", "gptq_marlin"})
 COMPRESSED_TENSORS: Final = "compressed-tensors"
