@@ -110,7 +110,7 @@ def _asked(row: Mapping[str, Any]) -> tuple[ModelArchitecture, Parallelism, Vers
         tensor_parallel_size=row["tp"],
         pipeline_parallel_size=row["pp"],
         enable_expert_parallel=row["ep"],
-        max_model_len=256,
+        max_model_len=row.get("length", 256),
         dtype=row.get("dtype", "auto"),
     )
     gpu = find_gpu(GPU_OF_CAPABILITY["{}.{}".format(*row["capability"])])

@@ -1,6 +1,7 @@
 """CLIP's and SigLIP's encoders, whose layers are alike, and what encoders built on them share."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from service.architecture.config import Config
@@ -83,3 +84,28 @@ def sides(config: Config, name: str, *, default: int | None = None) -> tuple[int
         return max(1, stated[0]), max(1, stated[1])
     side = max(1, config.integer(name, default=default))
     return side, side
+
+
+def clip_images(config: Config) -> tuple[Tower, ...]:
+    """Read CLIP's encoder of images and the projection after it (vLLM 0.20.2 and 0.33.0, clip.py)."""
+    vision = vision_part(config, {**CLIP, "model_type": "clip_vision_model"})
+    width = vision.integer("hidden_size")
+    outputs = config.integer("projection_dim", default=512)
+    # A norm before the layers and one after them, a vector for the class of an image, and whole positions.
+    extra = (2 * NORM + 1 + learned_positions(vision) + outputs) * width
+    return (replace(siglip_tower("vision_model", vision, extra=extra), position_elements=0),)
+
+
+def siglip_images(config: Config) -> tuple[Tower, ...]:
+    """Read SigLIP's encoder of images and its pooling head (vLLM 0.20.2 and 0.33.0, siglip.py)."""
+    vision = vision_part(config, SIGLIP)
+    width, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    if not vision.boolean("vision_use_head", default=True):
+        return (siglip_tower("vision_model", vision, extra=NORM * width),)
+    network = tuple(
+        replace(each, name=f"vision_model.head.{each.name}")
+        for each in siglip_block(width, inner)
+        if each.name.startswith("mlp.")
+    )
+    attention = 4 * linear_elements(width, width)
+    return (siglip_tower("vision_model", vision, network, extra=attention + (1 + 2 * NORM) * width),)

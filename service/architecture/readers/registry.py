@@ -19,6 +19,7 @@ from service.architecture.readers.attention import (
 from service.architecture.readers.media import encoder_decoder
 from service.architecture.readers.media.wrappers import WRAPPERS
 from service.architecture.readers.pooling import (
+    dual_encoders,
     embedding_models,
     late_interaction,
     reward_models,
@@ -46,6 +47,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **block_sparse.FAMILIES,
     **compressed_attention.FAMILIES,
     **dense.FAMILIES,
+    **dual_encoders.FAMILIES,
     **embedding_models.FAMILIES,
     **encoder_decoder.FAMILIES,
     **expert_variants.FAMILIES,

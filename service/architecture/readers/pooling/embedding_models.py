@@ -1,7 +1,7 @@
 """Decoders that return vectors or scores under classes of their own, most of which attend both ways.
 
-Source: vLLM 0.33.0, llama.py, voyage.py, jina.py, lfm2.py and config.py, which sets
-``is_causal`` to false for the classes that attend both ways.
+Source: vLLM 0.33.0, llama.py, voyage.py, jina.py, lfm2.py, jamba.py, openai_privacy_filter.py and config.py,
+which sets ``is_causal`` to false for the classes that attend both ways.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,11 +11,11 @@ from typing import Final
 from service.architecture.config import Config
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.pooling import HeadWeights, PoolingHead, SequencePooling
-from service.architecture.readers.attention import dense
+from service.architecture.readers.attention import dense, interleaved_windows
 from service.architecture.readers.fields.pooling_fields import head_dtype, labels
 from service.architecture.readers.pooling.text_encoders import encoding
 from service.architecture.readers.recipes.family import Family
-from service.architecture.readers.recurrent import short_convolutions
+from service.architecture.readers.recurrent import short_convolutions, state_space
 
 JINA_VECTOR: Final = 512
 """vLLM 0.20.2 and 0.33.0, jina.py JinaForRanking: width of the vectors that are compared."""
@@ -51,6 +51,30 @@ def _jina_ranking(text: Config) -> PoolingHead:
     return PoolingHead(weights=weights, dtype=head_dtype(text), by_token=True)
 
 
+def _jina_v5(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read jina-embeddings-v5: a decoder of Qwen3, or an encoder of Llama (JinaEmbeddingsV5Model.__new__)."""
+    if text.boolean("is_decoder", default=True):
+        return _QWEN3.layers(text)
+    return encoding(_LLAMA.layers(text))
+
+
+def _last(text: Config) -> PoolingHead:
+    return PoolingHead(dtype=head_dtype(text))
+
+
+def _privacy_filter(text: Config) -> PoolingHead:
+    """Return a classifier with biases for each token (OpenAIPrivacyFilterForTokenClassification)."""
+    weights = HeadWeights(classifier=(text.integer("hidden_size") + 1) * labels(text))
+    return PoolingHead(weights=weights, dtype=head_dtype(text), by_token=True)
+
+
+def _jamba(text: Config) -> PoolingHead:
+    """Return a classifier beside the output layer, which the class keeps (JambaForSequenceClassification)."""
+    bias = text.boolean("score_bias")
+    weights = HeadWeights(classifier=(text.integer("hidden_size") + bias) * labels(text))
+    return PoolingHead(weights=weights, dtype=head_dtype(text), keeps_output=True)
+
+
 _LLAMA: Final = dense.FAMILIES["LlamaForCausalLM"]
 _QWEN3: Final = dense.FAMILIES["Qwen3ForCausalLM"]
 
@@ -59,6 +83,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "LlamaBidirectionalForSequenceClassification": _both_ways(_LLAMA, _scores),
     "VoyageQwen3BidirectionalEmbedModel": _both_ways(_QWEN3, _voyage),
     "JinaForRanking": replace(_QWEN3, pooling=_jina_ranking, supports_pipeline=False),
+    "JinaEmbeddingsV5Model": replace(_QWEN3, layers=_jina_v5, pooling=_last),
+    "JambaForSequenceClassification": replace(state_space.FAMILIES["JambaForCausalLM"], pooling=_jamba),
+    "OpenAIPrivacyFilterForTokenClassification": _both_ways(
+        interleaved_windows.FAMILIES["GptOssForCausalLM"], _privacy_filter
+    ),
     "Lfm2BidirectionalModel": replace(
         _both_ways(short_convolutions.FAMILIES["Lfm2ForCausalLM"], _vector), supports_pipeline=False
     ),
