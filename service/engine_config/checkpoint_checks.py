@@ -10,6 +10,7 @@ from service.architecture.weight_schemes import AWQ_BITS, WeightFormat
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.auto_round import AutoRoundRules
 from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.config_fields import ConfigFieldRules
 from service.engines.rules.gguf import GGUF, GgufRules
 from service.engines.rules.layouts import LayoutRules
 from service.gpus.capability import ComputeCapability
@@ -220,7 +221,7 @@ TEXT_ALONE: Final = (
 """Asked of vLLM 0.26.0: Qwen3.5's class with a config of qwen3_5_moe_text."""
 
 
-def check_vision(architecture: ModelArchitecture, rules: CheckpointRules) -> None:
+def check_vision(architecture: ModelArchitecture, rules: ConfigFieldRules) -> None:
     """Refuse a config without a part on images where the class needs one.
 
     Raises:

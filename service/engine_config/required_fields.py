@@ -2,10 +2,10 @@
 
 from service.architecture.model import ModelArchitecture
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.config_fields import ConfigFieldRules
 
 
-def check_required_fields(architecture: ModelArchitecture, rules: CheckpointRules) -> None:
+def check_required_fields(architecture: ModelArchitecture, rules: ConfigFieldRules) -> None:
     """Refuse a model whose class reads a field that its config lacks.
 
     Raises:

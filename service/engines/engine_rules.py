@@ -11,6 +11,7 @@ from service.engines.rules.batches import BatchRules
 from service.engines.rules.blocks import BlockRules
 from service.engines.rules.capacity import CapacityRules
 from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.config_fields import ConfigFieldRules
 from service.engines.rules.dtypes import DtypeRules
 from service.engines.rules.gguf import GgufRules
 from service.engines.rules.groups import GroupRules
@@ -44,6 +45,7 @@ class EngineRules:
     admission: AdmissionRules
     states: StateRules
     checkpoints: CheckpointRules
+    config_fields: ConfigFieldRules
     layouts: LayoutRules
     packed_experts: PackedExpertRules
     tied_outputs: TiedOutputRules

@@ -231,7 +231,7 @@ def build_model(
         rules.parallelism,
         whole_encoders=engine_config.whole_encoders,
     )
-    check_required_fields(architecture, rules.checkpoints)
+    check_required_fields(architecture, rules.config_fields)
     check_activation(architecture, rules.release)
     backends = assign(architecture, engine_config)
     check_chunks(engine_config.kv_cache_dtype, engine_config.kv_cache_dtype_skip_layers, architecture)
@@ -239,7 +239,7 @@ def build_model(
     check_clamped_experts(architecture, engine_config.compute_capability, rules.checkpoints)
     check_expert_kernel(architecture, engine_config)
     check_layouts(architecture, _weights_deployment(engine_config), rules.release)
-    check_vision(architecture, rules.checkpoints)
+    check_vision(architecture, rules.config_fields)
     check_tied_output(architecture, engine_config.pipeline_parallel_size, rules)
     check_missing_layers(architecture, engine_config.pipeline_parallel_size, rules.parallelism)
     check_shared_caches(architecture, engine_config.pipeline_parallel_size)

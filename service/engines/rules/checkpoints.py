@@ -64,12 +64,6 @@ class CheckpointRules:
     """
     head_dim_is_rotary: frozenset[str]
     """Model types whose config class takes head_dim for the rotary size (qk_rope_head_dim)."""
-    required_fields: frozenset[str]
-    """Fields that classes read without a default, and which some config classes lack."""
-    multiplied_fields: frozenset[str]
-    """Fields by which classes multiply, and which may be null."""
-    vision_required: Mapping[str, str]
-    """Classes that need a config of images, and what they raise and say where there is none."""
     miscounted_layers: Mapping[str, str]
     """Classes of which a release may build other layers than the config says, and why."""
     thinker_alone: frozenset[str]

@@ -1,0 +1,16 @@
+"""What classes read of a config without which a release does not build them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFieldRules:
+    """What classes read of a config without which a release does not build them."""
+
+    required_fields: frozenset[str]
+    """Fields that classes read without a default, and which some config classes lack."""
+    multiplied_fields: frozenset[str]
+    """Fields by which classes multiply, and which may be null."""
+    vision_required: Mapping[str, str]
+    """Classes that need a config of images, and what they raise and say where there is none."""
