@@ -20,7 +20,7 @@ from service.startup_log.catalogue.origins import meaning_of, milestone_of, mile
 from service.startup_log.catalogue.phrases import FailureCause
 from service.startup_log.environment.drivers import needed_for, words_of
 from service.startup_log.failures.advice import AdvisedStart, advice_for
-from service.startup_log.failures.failure import find_failure
+from service.startup_log.failures.failure import OF_OTHERS, find_failure
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.failures.titles import FAULT
 from service.startup_log.log import StartupLog
@@ -147,7 +147,7 @@ def _means(log: StartupLog, failure: Failure, means: str) -> str:
 
 def _remedy(log: StartupLog, failure: Failure, cause: FailureCause | None) -> str:
     """Return what helps: first what the part that failed suggests, then what helps against the cause."""
-    if cause is None:
+    if cause is None or (failure.cut and cause.name in OF_OTHERS):
         return ""
     if failure.form is None and flags_given_all_the_same(cause, log):
         return GIVEN_REMEDY

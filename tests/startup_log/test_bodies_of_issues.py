@@ -128,6 +128,21 @@ MEANINGS = [
         "# RuntimeError: No suitable kernel. h_in=16 h_out=4096 dtype=Float out_dtype=Half\n",
         "compiled for a list of sizes and dtypes",
     ),
+    (
+        "# ImportError: undefined symbol in vllm/_C.abi3.so after an upgrade of torch\n",
+        "asks the installed torch for a symbol",
+    ),
+    (
+        "TypeError: Step3ForConditionalGeneration.embed_input_ids() got an unexpected keyword argument 'a'\n",
+        "a method of the model's class with other arguments",
+    ),
+    (
+        """\
+  File "/usr/lib/python3/site-packages/vllm/config/parallel.py", line 5, in __post_init__
+ValueError: num_redundant_experts should be used with EPLB.
+""",
+        "num_redundant_experts goes only together with EPLB",
+    ),
     ("RuntimeError: NIXL is not available\n", "cannot be imported in the engine's own Python"),
 ]
 
@@ -147,3 +162,23 @@ def test_cause_of_a_body(text: str, cause: str) -> None:
     assert found is not None
     assert found.cause is not None
     assert found.cause.name == cause
+
+
+def test_name_of_a_checkpoint_is_no_reason() -> None:
+    """That weights are not loaded says nothing of the quantization in the model's name."""
+    found = find_failure(read_lines("# [Bug]: Loading weights of Qwen3.5-NVFP4 fails on vLLM 0.22\n"))
+
+    assert found is None or found.cause is None
+
+
+def test_end_of_an_engine_asks_for_what_the_cut_traceback_holds() -> None:
+    text = """\
+vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above).
+(APIServer pid=1) INFO:     192.168.13.3:42002 - "POST /v1/rerank HTTP/1.1" 500 Internal Server Error
+(EngineCore pid=136) Traceback (most recent call last):
+"""
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert "ends within a traceback" in found.wanted
+    assert "above" not in found.remedy

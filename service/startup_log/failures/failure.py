@@ -21,9 +21,7 @@ from service.startup_log.errors.exceptions import (
     Raised,
     last_of_chain,
 )
-from service.startup_log.errors.tracebacks import (
-    frames_above,
-)
+from service.startup_log.errors.tracebacks import HEADER, frames_above
 from service.startup_log.failures.checking_part import with_checking_part
 from service.startup_log.failures.client_connections import as_client_connection
 from service.startup_log.failures.counted_lines import counted_lines
@@ -101,7 +99,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         found = noted or found
     if found is None or (found.cause is None and found.paraphrased and found.follows):
         return found if no_report else of_lost_peer(printed) or found
-    found = with_checking_part(found)
+    found = _with_cut_end(with_checking_part(found), lines)
     if found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:
@@ -110,6 +108,13 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     found = as_client_connection(with_loaded_weights(as_refused_request(found)), lines)
     found = with_part_of_check(with_inspected(with_first_error(found, lines), lines))
     return with_form(with_reason(found, lines) if vague else found, lines)
+
+
+def _with_cut_end(found: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return the end of another process, with whether the text stops where its error begins."""
+    last = next((line.text for line in reversed(lines) if line.text.strip("`~ ")), "")
+    ends = last.rstrip(": ").endswith(HEADER)
+    return replace(found, cut=True) if ends and found.cause and found.cause.name in OF_OTHERS else found
 
 
 def _of_driver(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:
