@@ -33,6 +33,7 @@ from service.engines_compared.engine_logs import EngineLog, engine_log_of
 from service.explanation.explanation_types import Explanation
 from service.plan_services import build_plan_services
 from service.settings import Settings
+from service.startup_log.failures.said_failures import INTERRUPTED
 from service.startup_log.log import StartupLog, read_log
 from service.startup_log.text.long_logs import GZIP, condense
 from service.startup_log.watching import LogWatcher
@@ -87,8 +88,9 @@ def explain(
 ) -> None:
     """Explain the startup log in FILE: what happened, why, what to do, and what differs from the plan.
 
-    Exits with 0 when the start agrees or is explained, or a running server failed at a request alone, 3 when
-    a failure is explained, 5 when nothing in the text says what happened, 2 on bad input.
+    Exits with 0 when the start agrees or is explained, or a running server failed at a request alone or was
+    asked to stop, 3 when a failure is explained, 5 when nothing in the text says what happened, 2 on bad
+    input.
     """
     with exits_on_bad_input():
         document = with_config(ExplainParameters(**flags).document(), config)
@@ -144,7 +146,8 @@ def _exit_code(explanation: Explanation) -> ExitCode:
     if not answered(explanation):
         return ExitCode.NOT_UNDERSTOOD
     ending = explanation.ending
-    failed = ending is not None and not (ending.earlier or ending.refused or ending.answers)
+    stopped = ending is not None and ending.serving and ending.cause == INTERRUPTED
+    failed = ending is not None and not (ending.earlier or ending.refused or ending.answers or stopped)
     return ExitCode.FAILED if failed else ExitCode.OK
 
 

@@ -253,10 +253,16 @@ Traceback (most recent call last):
 KeyError: 'a state'
 INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK"""
 
+STOPPED = """\
+(APIServer pid=2805) INFO:     Application startup complete.
+(APIServer pid=2805) INFO 07-22 10:45:28 [launcher.py:100] [shutdown] API server: shutdown triggered
+(APIServer pid=2805) ERROR 07-22 10:45:28 [async_llm.py:704] AsyncLLM output_handler failed.
+vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above)"""
+
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [(SHORT, 3), ("", 5), ("\x00\x01", 5), (GEMMA, 0), (NAMED, 5), (AT_A_REQUEST, 0)],
+    [(SHORT, 3), ("", 5), ("\x00\x01", 5), (GEMMA, 0), (NAMED, 5), (AT_A_REQUEST, 0), (STOPPED, 0)],
 )
 def test_the_exit_code_says_how_it_ended(text: str, code: int) -> None:
     assert CliRunner().invoke(cli, ["explain", "-", "--format", "table"], input=text).exit_code == code
