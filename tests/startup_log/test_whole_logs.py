@@ -378,3 +378,16 @@ def test_the_message_of_a_worker_is_known_without_its_traceback() -> None:
         )
         == "no_attention_backend"
     )
+
+
+def test_what_the_core_repeats_of_a_worker_is_read_without_its_frame() -> None:
+    """vllm-project/vllm, an issue of 2025: the message of a worker, with the core's words around it."""
+    failure = failure_of(
+        f"{LATER} RuntimeError: Worker failed with error 'CUDAGraphMode.FULL_AND_PIECEWISE is not supported "
+        "with FlexAttentionMetadataBuilder backend; please try cudagraph_mode=PIECEWISE', please check the "
+        "stack trace above for the root cause"
+    )
+
+    assert failure.form is not None
+    assert "Worker failed" not in failure.form.means
+    assert "stack trace" not in failure.form.remedy

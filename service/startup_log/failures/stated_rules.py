@@ -30,6 +30,11 @@ PAIR: Final = "flags_not_supported_together"
 """The cause that says so."""
 _CLASS: Final = re.compile(r"^(?:\w{1,60}\.){0,8}[A-Z]\w{1,80}(?:Error|Exception): ", re.ASCII)
 """The class that a program writes before a message which it quotes."""
+_WRAPPED: Final = re.compile(
+    r"^Worker failed with error '(.*?)(?:', please check the stack trace above for the root cause)?$",
+    re.DOTALL,
+)
+"""vLLM 0.8.5 to 0.33.0, v1/executor/multiproc_executor.py: the engine's core repeats a worker's message."""
 _FOUND: Final = re.compile(r"(?:^|[,;(] ?|\bbut )(?:[Gg]ot|[Ff]ound|[Rr]eceived):? (?!\()([^;()]{1,120})")
 """What a check had before it."""
 _FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]{2,60}")
@@ -147,7 +152,7 @@ def stated_form(cause: FailureCause, message: str, place: CheckingPlace | None) 
     """Return what the rule in a message means and what helps; ``None`` where the cause itself says more."""
     if cause.name not in _CAUSES | _ADVISED:
         return None
-    sentences = _sentences_of(message)
+    sentences = _sentences_of(_WRAPPED.sub(r"\1", message))
     advice = ". ".join(_advice(sentences))
     advised = f"{ADVICE}{advice}." if advice else ""
     if cause.name in _ADVISED:
