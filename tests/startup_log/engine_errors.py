@@ -3,8 +3,8 @@
 The output is service/startup_log/catalogue/engine_errors.json.gz for vLLM, and library_errors.json.gz
 for packages that it uses: for each exception that the given releases raise with words of their own, the
 fixed parts of its message, its class, its file and function, and the first and last of the given releases
-that have it.
-Messages of requests are left out, since they end no engine; of libraries what a start does not reach.
+that have it. With ``--requests`` it is request_errors.json.gz: the messages of vLLM that answer a request.
+Elsewhere these are left out, since they end no engine; of libraries what a start does not reach.
 What the file has of other packages and releases stays; the engine's is written anew.
 """
 
@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from packaging.version import Version
 
-from service.startup_log.catalogue.engine_errors import ENGINE, FILE, LEAST_WORDS, LIBRARIES
+from service.startup_log.catalogue.engine_errors import ENGINE, FILE, LEAST_WORDS, LIBRARIES, REQUESTS
 
 Row: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 OF_REQUESTS: Final = (
@@ -30,6 +30,8 @@ OF_REQUESTS: Final = (
     *("multimodal/audio", "v1/sample/", "distributed/weight_transfer/", "logits_process"),
 )
 """Beginnings of the paths of files whose errors answer a request, or that no start reaches."""
+OF_NO_REQUEST: Final = ("third_party/", "examples/", "snapshot/", "benchmarks/lib/")
+"""Those of them that neither a request nor `vllm bench` reaches."""
 OF_PYTHON: Final = (
     *("has no attribute", "is not defined", "unexpected keyword argument", "positional argument"),
     *("is not callable", "cannot be imported", "cannot import name", "No module named"),
@@ -85,13 +87,17 @@ REACHED: Final[Mapping[str, tuple[str, ...]]] = {
 """Beginnings of the paths of files that a start reaches, by package."""
 
 
-def errors_of(package: Path) -> Iterator[Row]:
-    """Yield class, file, function and the parts of the message of every raise and assert of a package."""
+def errors_of(package: Path, *, requests: bool = False) -> Iterator[Row]:
+    """Yield class, file, function and the parts of the message of every raise and assert of a package.
+
+    ``requests``: those that answer a request, instead of all others.
+    """
     for path in sorted(package.rglob("*.py")):
         file = path.relative_to(package).as_posix()
-        if file.startswith(REACHED[package.name]) and not (
-            package.name == ENGINE and file.startswith(OF_REQUESTS)
-        ):
+        answers = package.name == ENGINE and file.startswith(OF_REQUESTS)
+        if requests and file.startswith(OF_NO_REQUEST):
+            continue
+        if file.startswith(REACHED[package.name]) and answers is requests:
             yield from _in(ast.parse(path.read_text("utf-8")), file, "")
 
 
@@ -148,10 +154,12 @@ def main() -> None:
     """Write them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("releases", nargs="+")
+    parser.add_argument("--requests", action="store_true")
+    given = parser.parse_args()
     found: dict[tuple[str, Row], list[Version]] = {}
-    for name, _, rest in (each.partition("==") for each in parser.parse_args().releases):
+    for name, _, rest in (each.partition("==") for each in given.releases):
         release, _, package = rest.partition("=")
-        for row in errors_of(Path(package)):
+        for row in errors_of(Path(package), requests=given.requests):
             if _is_distinct(row, name) and not any(each in part for each in OF_PYTHON for part in row[3]):
                 found.setdefault((name, row), []).append(Version(release))
     packages = {name for name, _ in found}
@@ -166,7 +174,8 @@ def main() -> None:
         for (name, row), releases in sorted(found.items())
     ]
     content = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
-    (FILE if packages == {ENGINE} else LIBRARIES).write_bytes(gzip.compress(content, mtime=0))
+    target = REQUESTS if given.requests else FILE if packages == {ENGINE} else LIBRARIES
+    target.write_bytes(gzip.compress(content, mtime=0))
 
 
 if __name__ == "__main__":

@@ -115,3 +115,35 @@ def test_a_kernels_fault_in_a_piece_of_a_log_is_of_no_start() -> None:
 
     assert _headline(fault).startswith("The engine failed on line 1")
     assert _headline(f"INFO a [a.py:1] Model loading took 1.0 GiB\n{fault}").startswith("The start failed")
+
+
+OF_TORCH = """\
+frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x57 (0x73b29fd81d87 in /lib/libc10.so)
+frame #2: c10d::ProcessGroupNCCL::ncclCommWatchdog() + 0x78d (0x7f2 in /lib/libtorch_cuda.so)
+"""
+"""PyTorch 2, c10/util/Backtrace.cpp."""
+OF_GDB = """\
+#5  0x00007f1234567890 in ncclGroupEndInternal () from /usr/lib/libnccl.so.2
+#6  0x00007f1234567891 in c10d::ProcessGroupNCCL::collective () from libtorch_cuda.so
+"""
+OF_METAL = """\
+(EngineCore_DP0 pid=280) ERROR 07-15 10:48:46 core.py:1033]  --- VLLM::EngineCore(+0x238976) [0x55fb9]
+(EngineCore_DP0 pid=280) ERROR 07-15 10:48:46 core.py:1033]  --- VLLM::EngineCore(PyEval_Ev+0x86) [0x55fc]
+"""
+"""tt-metal: tenstorrent/tt-inference-server#4658."""
+OF_CHECK = """\
+Exception raised from c10_cuda_check_implementation at /c10/CUDAException.cpp:44 (most recent call first):
+frame #0: c10::Error::Error() + 0x80 (0x1546 in /usr/lib/torch/lib/libc10.so)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "part"), [(OF_TORCH, "NCCL"), (OF_GDB, "NCCL"), (OF_METAL, "compiled code"), (OF_CHECK, "CUDA")]
+)
+def test_a_backtrace_of_compiled_code_follows_from_an_error_above_it(text: str, part: str) -> None:
+    ending = explain(read_log(text), None).ending
+
+    assert ending is not None
+    assert ending.cause is None
+    assert part in ending.part
+    assert "lines above it" in ending.wanted

@@ -16,6 +16,8 @@ _ACTION: Final = re.compile(
 """What a remedy says to pass or to set, with a value that is a name or a number."""
 _AVOIDS: Final = re.compile(r"(?i)\b(?:remove|leave|leave out|without|unset|not|no longer|drop) [^,;]{0,30}$")
 """What stands before a flag that is to be left out."""
+_AVOIDS_ALL: Final = re.compile(r"(?i)^(?:start |serve )?(?:without|leave out|remove|drop)\b[^;]*$")
+"""The beginning of a sentence that lists what is to be left out."""
 
 
 def without_given(remedy: str, facts: StartFacts) -> str:
@@ -40,7 +42,12 @@ def _in_vain(part: str, span: tuple[int, int], facts: StartFacts) -> str:
     text = part[span[0] : span[1]]
     bare = BRACKETS.sub("", text)
     text = bare if _ACTION.search(bare) else text
-    actions = [each[1] for each in _ACTION.finditer(text) if not _AVOIDS.search(text[: each.start()])]
+    before = part[: span[0]]
+    actions = [
+        each[1]
+        for each in _ACTION.finditer(text)
+        if not _AVOIDS.search(said := text[: each.start()]) and not _AVOIDS_ALL.search(f"{before}{said}")
+    ]
     given = [each for each in actions if _is_given(each, facts)]
     if actions and len(given) == len(actions):
         return given[0]

@@ -21,6 +21,8 @@ FILE: Final = Path(__file__).with_name("engine_errors.json.gz")
 """Errors with words of their own in the releases' sources; tests/startup_log/engine_errors.py writes it."""
 LIBRARIES: Final = FILE.with_name("library_errors.json.gz")
 """The same of packages that the engine uses; the path of a file begins with its package."""
+REQUESTS: Final = FILE.with_name("request_errors.json.gz")
+"""The same of the engine's files that answer requests."""
 ENGINE: Final = "vllm"
 LEAST_WORDS: Final = 3
 """Words of the longest fixed part of a message at least; fewer are found in other messages too."""
@@ -152,7 +154,7 @@ def _long_errors() -> tuple[Sequence[Sequence[EngineError]], SentenceIndex]:
 def _errors() -> Sequence[EngineError]:
     return tuple(
         EngineError(name, *_of_package(file, packaged), function, first, last, _unmarked(parts))
-        for path, packaged in ((FILE, False), (LIBRARIES, True))
+        for path, packaged in ((FILE, False), (LIBRARIES, True), (REQUESTS, False))
         for name, file, function, first, last, parts in json.loads(gzip.decompress(path.read_bytes()))
     )
 

@@ -68,7 +68,7 @@ OF_STANDARD_LIBRARY: Final = "Python's own library"
 """The part of what belongs to Python itself, which raises what it is given to read or to run."""
 LEAST_REASON: Final = 3
 """Words of a message that gives a reason at least."""
-_OF_CODE: Final = frozenset(
+OF_CODE: Final = frozenset(
     {
         *("AttributeError", "TypeError", "KeyError", "IndexError", "NameError", "UnboundLocalError"),
         *("ZeroDivisionError", "RecursionError", "UnicodeDecodeError"),
@@ -283,7 +283,7 @@ def agrees(type_name: str, message: str, frames: Sequence[Frame], origin: Failur
 
 def gives_reason(type_name: str, message: str) -> bool:
     """Whether the message of an exception says why, as those do that somebody wrote."""
-    if type_name in _OF_CODE or placed_as(type_name, message) != type_name or is_check(message):
+    if type_name in OF_CODE or placed_as(type_name, message) != type_name or is_check(message):
         return False
     return len(message.split()) >= LEAST_REASON and not any(words in message for words, _ in PYTHON_WORDS)
 

@@ -11,6 +11,8 @@ _ANSWER: Final = re.compile(
     r'"(?:GET|POST|PUT|PATCH|DELETE) (/[^\s"?]{1,200})(?:\?[^\s"]{0,400})? HTTP/\d(?:\.\d)?" ([45]\d\d)\b'
 )
 """uvicorn, protocols/http/httptools_impl.py: the line of one answer in its access log."""
+_ERROR: Final = re.compile(r'"message"\s?:\s?".{1,4000}"code"\s?:\s?4\d\d\b', re.DOTALL)
+"""vLLM 0.8.5 to 0.33.0, entrypoints/openai/engine/protocol.py ErrorResponse: a request was refused."""
 _ASKED_BY_CHANCE: Final = re.compile(
     r"/(?:favicon\.ico|robots\.txt|health|ping|metrics|live\w*|ready\w*|v1/?|v1/models/?)?$"
 )
@@ -27,13 +29,29 @@ _MEANT: Final[Mapping[str, str]] = {
 """What a status says: vLLM 0.10.2 to 0.33.0, entrypoints/openai; 404 is of a route or of a model."""
 
 
+def is_refusal(text: str) -> bool:
+    """Whether a line is the answer with which the server refuses a request."""
+    return '"code"' in text and _ERROR.search(text) is not None
+
+
 def refused_answer(lines: Sequence[LogLine]) -> tuple[int, FailureCause] | None:
-    """Return the position of the first answer with an error's status, and what this says."""
-    for at, line in enumerate(lines):
-        found = _ANSWER.search(line.text) if "HTTP/" in line.text else None
-        if found is None or _ASKED_BY_CHANCE.match(found[1]):
+    """Return the position of the first answer with an error's status, and what this says.
+
+    A text of nothing but such answers is about them, so that a route which is not there counts too.
+    """
+    answers = {at: found for at, line in enumerate(lines) if (found := _ANSWER.search(line.text))}
+    alone = len(answers) == sum(bool(line.text.strip()) for line in lines)
+    for at, found in answers.items():
+        if _ASKED_BY_CHANCE.match(found[1]):
             continue
         name = "request_failed" if found[2].startswith("5") else _MEANT.get(found[2])
+        name = "route_not_found" if alone and found[2] == "404" else name
         if name is not None:
             return at, _CAUSES[name]
     return None
+
+
+def are_refusals(lines: Sequence[LogLine]) -> bool:
+    """Whether a text has nothing but answers with the status of an error."""
+    filled = [line for line in lines if line.text.strip()]
+    return bool(filled) and all(_ANSWER.search(line.text) for line in filled)

@@ -12,6 +12,7 @@ from service.startup_log.catalogue.known_words import (
     shows_death,
 )
 from service.startup_log.catalogue.phrases import CAUSES
+from service.startup_log.catalogue.refused_answers import is_refusal
 from service.startup_log.errors.exceptions import Raised, raised_in
 from service.startup_log.errors.harmless_errors import harmless, of_other_platforms
 from service.startup_log.errors.shown_text import of_no_program, without_devices
@@ -34,6 +35,8 @@ OF_CLIENTS: Final = frozenset({"APIStatusError", "BadRequestError", "Unprocessab
 """Exceptions of the package openai, with which a client says what the server answered."""
 _REFUSED: Final = "Error code: 4"
 """openai, _exceptions.py and _client.py: the beginning of the message, with the answer's status."""
+GENERAL: Final = frozenset({"feature_not_supported", "settings_refused", "engine_fault", "call_not_known"})
+"""Causes of a start whose words an answer has too; others say of a request what is wrong with it."""
 _REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
 MOST_QUOTED: Final = 64
 """Exceptions with the words of a title above which calls are looked for."""
@@ -69,7 +72,8 @@ def counted_lines(lines: Sequence[LogLine]) -> CountedLines:
     other |= _repeated_above(raised, other, lines)
     other |= without_devices(lines) if raised.keys() - other else set()
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
-    known = [_of_client(each, raised) for each in _of_messages(known, raised, lines) if each.at not in other]
+    counting = (each for each in _of_messages(known, raised, lines) if each.at not in other)
+    known = [_of_client(each, raised, lines) for each in counting]
     known = without_contradicted(known, raised, lines)
     requests = requests_beside_failures(known, lines)
     other |= _of_requests(raised, lines)
@@ -163,10 +167,11 @@ def _of_messages(
     return [each for each in kept if each is not None]
 
 
-def _of_client(known: KnownWords, raised: Mapping[int, Raised]) -> KnownWords:
-    """Return known words; in a client's exception they say why a running server refused its request."""
+def _of_client(known: KnownWords, raised: Mapping[int, Raised], lines: Sequence[LogLine]) -> KnownWords:
+    """Return known words; in an answer, or a client's exception, they say why a server refused a request."""
     exception = raised.get(known.at)
     refused = exception is not None and exception.type in OF_CLIENTS and _REFUSED in exception.message
+    refused = refused or (known.cause.name in GENERAL and is_refusal(lines[known.at].text))
     return known if not refused or known.cause.of_request else replace(known, cause=_REQUEST)
 
 
@@ -177,4 +182,5 @@ def _is_within(exception: Raised, text: str) -> bool:
 
 def _may_be_said(known: KnownWords, lines: Sequence[LogLine]) -> bool:
     """Whether words count that are in no exception."""
-    return not known.cause.raised and not is_source(known.at, lines)
+    said = not known.cause.raised or is_refusal(lines[known.at].text)
+    return said and not is_source(known.at, lines)

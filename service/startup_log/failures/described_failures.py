@@ -7,7 +7,7 @@ from service.startup_log.catalogue.engine_errors import error_in_text
 from service.startup_log.catalogue.known_words import KnownWords, known_words
 from service.startup_log.catalogue.origins import asserted_part, by_words, origin_of, owner_of
 from service.startup_log.catalogue.phrases import CAUSES
-from service.startup_log.catalogue.refused_answers import refused_answer
+from service.startup_log.catalogue.refused_answers import are_refusals, refused_answer
 from service.startup_log.catalogue.templates import SentenceIndex, lines_containing
 from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
 from service.startup_log.errors.exceptions import QUIET, class_in
@@ -111,7 +111,7 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
     unowned = _of_unowned(lines) if found is None or found.general else None
     if unowned is not None:
         return unowned
-    if (found is None or found.cause is None) and complains(said):
+    if (found is None or found.cause is None) and (complains(said) or are_refusals(lines)):
         answer = refused_answer(lines)
         if answer is not None:
             return of_known(KnownWords(*answer, {}), (), {}, lines)

@@ -39,6 +39,7 @@ from service.startup_log.failures.logged_failure import (
     of_known,
 )
 from service.startup_log.failures.lost_peers import of_lost_peer
+from service.startup_log.failures.native_backtraces import of_backtrace
 from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
@@ -161,7 +162,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         )
         found = next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
         return _with_its_request(found, counted.asked, raised, lines)
-    described = of_people(roots, lines)
+    described = of_backtrace(lines) or of_people(roots, lines)
     return None if described is None else _after_yielding(described, lines)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from service.startup_log.catalogue.origins import gives_reason
 from service.startup_log.catalogue.phrases import CauseForm, FailureCause
+from service.startup_log.catalogue.places import form_by_place
 from service.startup_log.failures.advice import facts_in
 from service.startup_log.failures.checking_part import checking_place
 from service.startup_log.failures.logged_failure import Failure
@@ -18,7 +19,7 @@ from service.startup_log.text.lines import LogLine
 
 
 def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a failure with the form of its cause: the first whose conditions the log fulfils."""
+    """Return a failure with the form of its cause: the first that fits the log, else that of its place."""
     if failure.cause is None:
         return failure
     texts = [line.text.lower() for line in lines]
@@ -28,6 +29,9 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         form = _by_message(failure, failure.cause)
     if form is None and failure.paraphrased:
         form = said_pair(failure.cause, failure.message)
+    if form is None:
+        raised_in = () if failure.raised_in is None else (failure.raised_in,)
+        form = form_by_place(failure.cause.name, (*raised_in, *failure.frames))
     return replace(failure, form=form, facts=facts_in(texts))
 
 

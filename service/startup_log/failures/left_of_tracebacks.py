@@ -7,6 +7,7 @@ from typing import Final
 from service.startup_log.catalogue.known_words import KnownWords, known_words
 from service.startup_log.catalogue.origins import (
     NOWHERE,
+    OF_CODE,
     FailureOrigin,
     by_words,
     in_other_package,
@@ -18,6 +19,7 @@ from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.errors.exceptions import QUIET, class_in_task, message_above, raised_by_source
 from service.startup_log.errors.harmless_errors import of_other_platforms
 from service.startup_log.errors.tracebacks import warns_in_collect_env
+from service.startup_log.failures.advice import facts_in
 from service.startup_log.failures.cut_tracebacks import last_frame, where_cut
 from service.startup_log.failures.logged_failure import (
     Failure,
@@ -32,6 +34,11 @@ from service.startup_log.prose.sentences import tells
 from service.startup_log.text.lines import LogLine
 
 _OF_PROGRAM: Final = next(cause for cause in CAUSES if cause.name == "program_fault")
+_OF_FACTS: Final = {
+    fact: next(cause for cause in CAUSES if cause.name == name)
+    for fact, name in {"speculation": "speculation_failed", "sleep": "sleep_mode_failed"}.items()
+}
+"""Causes that only say with what something failed, by the facts of a text: names of advice.toml."""
 OF_NO_DEVICE: Final = frozenset({"no_gpu_visible", "driver_library_not_found"})
 """Causes that say that no device was found, as the engine logs it of each kind that it looks for."""
 _FOUND: Final = "detected platform "
@@ -48,7 +55,16 @@ def with_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         own = cause.name == FAULT and in_other_package(found.frames)
         cause = _OF_PROGRAM if own else cause
         return replace(found, cause=cause, origin=FailureOrigin(found.origin.part, cause))
-    return found
+    return _with_fact(found, lines)
+
+
+def _with_fact(failure: Failure, lines: Sequence[LogLine]) -> Failure:
+    """Return an error of Python's own whose place is not known with what the text says it failed with."""
+    if failure.cause is not None or failure.frames or failure.type not in OF_CODE:
+        return failure
+    facts = facts_in(line.text.lower() for line in lines)
+    cause = next((each for fact, each in _OF_FACTS.items() if fact in facts), None)
+    return failure if cause is None else replace(failure, cause=cause, origin=FailureOrigin("", cause))
 
 
 def by_cut_calls(failure: Failure, lines: Sequence[LogLine]) -> Failure | None:

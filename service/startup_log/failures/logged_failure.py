@@ -85,6 +85,8 @@ class Failure:
 
     frames: tuple[Frame, ...] = ()
     """Calls of its traceback, the innermost first."""
+    raised_in: Frame | None = None
+    """The engine's function that raises it, where its words alone show it."""
     request: bool = False
     """The engine logged it while it answered a request."""
     cut: bool = False
@@ -180,17 +182,18 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
     message = _message(root, lines)
     frames, source = frames_of(root.at, lines), ""
     hidden = hidden_class(root.type, message)
-    origin = likely_origin(hidden or placed_as(root.type, message), message, frames)
+    origin, raised_in = likely_origin(hidden or placed_as(root.type, message), message, frames), None
     known = None if message.startswith(OF_SYSTEM) else engine_error(root.type, message)
     if known is not None and in_other_package(frames) and not _passes(known.package, frames):
         # Another program's own words, which the engine or a library happens to use too.
         known = None
     if origin.cause is None and (error := known) is not None:
         # The frames of a traceback that was cut begin far above the place where it was raised.
-        raised_at = origin_of(root.type, (error.frame, *frames))
+        raised_in = error.frame
+        raised_at = origin_of(root.type, (raised_in, *frames))
         unsure = error.package != ENGINE and error.type in IMPORTS
         source = error.source
-        named = agrees(root.type, message, (error.frame,), raised_at)
+        named = agrees(root.type, message, (raised_in,), raised_at)
         origin = replace(raised_at, cause=None if unsure else raised_at.cause, named=named)
     line = lines[root.at]
     return Failure(
@@ -202,6 +205,7 @@ def of_exception(root: Raised, lines: Sequence[LogLine]) -> Failure:
         origin=origin,
         source=source,
         frames=frames,
+        raised_in=raised_in,
         request=is_of_request(line),
         hidden=hidden,
         follows=origin.cause is None and OF_WORKER in message,

@@ -19,12 +19,21 @@ _REFUSED_WITH: Final[Mapping[str, str]] = {
     "grammar_failed": "grammar_refused",
 }
 """What replaces causes of a start, where an exception of this class has their words."""
+_CHECKS: Final = (
+    "vllm/sampling_params.py",
+    "vllm/pooling_params.py",
+    "vllm/v1/structured_output/",
+    "vllm/renderers/",
+)
+"""Beginnings of the paths of files whose messages only refuse requests; vLLM 0.19.0 to 0.33.0."""
 _BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
 
 
 def as_refused_request(failure: Failure) -> Failure:
     """Return what the server refuses a request with as that."""
-    if failure.type != OF_VALIDATION or failure.cause is None:
+    place = "" if failure.raised_in is None else failure.raised_in.path
+    refuses = failure.type == OF_VALIDATION or (failure.type == "ValueError" and place.startswith(_CHECKS))
+    if not refuses or failure.cause is None:
         return failure
     refused = _REFUSED_WITH.get(failure.cause.name)
     return failure if refused is None else replace(failure, cause=_BY_NAME[refused], origin=NOWHERE)

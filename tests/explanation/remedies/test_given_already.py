@@ -79,3 +79,17 @@ def test_an_allocation_larger_than_the_device_is_not_cured_by_shares() -> None:
     )
     assert any("256.00 GiB" in each for each in ending(words.format("256.00")).offers)
     assert ending(words.format("8.50")).offers == ()
+
+
+def test_a_flag_in_a_list_of_what_to_leave_out_is_the_reason_where_it_is_given() -> None:
+    """vLLM 0.10.2 to 0.33.0, v1/core/kv_cache_utils.py: the flag switched the manager off."""
+    text = (
+        "$ vllm serve m/n --disable-hybrid-kv-cache-manager\n"
+        "ValueError: Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
+        "unified type."
+    )
+    ending = diagnose(read_log(text), None)
+
+    assert ending is not None
+    assert "--disable-hybrid-kv-cache-manager" in ending.remedy
+    assert "did not help" not in ending.remedy
