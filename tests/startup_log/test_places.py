@@ -259,3 +259,34 @@ def test_what_one_line_shows(text: str, cause: str) -> None:
 )
 def test_a_library_s_own_words_tell_what_helps(text: str, helps: str) -> None:
     assert helps in ending_of(text).remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "means", "helps"),
+    [
+        # 53199141773: pipeline stages, of which another rank has the layer.
+        (
+            "`vllm/v1/worker/gpu_model_runner.py:get_attn_backends_for_group` fails with a `KeyError`.",
+            "by the layer's name",
+            "--tensor-parallel-size alone",
+        ),
+        # vLLM 0.19.0, v1/core/sched/scheduler.py.
+        (
+            "It crashes with an AssertionError in vllm/v1/core/sched/scheduler.py:386 (schedule)",
+            "counts which tokens",
+            "--no-enable-prefix-caching",
+        ),
+    ],
+)
+def test_a_place_in_a_person_s_words_is_that_place(text: str, means: str, helps: str) -> None:
+    ending = ending_of(text)
+
+    assert means in ending.means
+    assert helps in ending.remedy
+
+
+def test_tokens_of_an_image_that_do_not_agree_are_the_processor_s() -> None:
+    """54893815260: transformers 4.5x, processing_pixtral."""
+    text = 'vLLM fails at startup with "Mismatch in `image` token count ... Got ids=[0]"'
+
+    assert ending_of(text).cause == "multimodal_input_not_processed"

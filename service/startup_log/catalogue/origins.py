@@ -159,10 +159,16 @@ def mentioned_part(text: str) -> FailureOrigin | None:
     named = _CLASS.search(text)
     if named is None:
         return None
-    places = places_mentioned(text)
-    frames = tuple(Frame(path, word) for word, paths in places for path in paths or ("",))
+    frames = frames_mentioned(text)
     found = passed_part(named[0], frames) or innermost_part(named[0], frames)
     return None if found.cause is None or not found.part else found
+
+
+def frames_mentioned(text: str) -> tuple[Frame, ...]:
+    """Return the places whose code a sentence names, as calls; those of a file with a function first."""
+    exact = (Frame(found[1], found[2]) for found in _IN_FILE.finditer(text[:MOST_OF_MESSAGE]))
+    places = places_mentioned(text)
+    return (*exact, *(Frame(path, word) for word, paths in places for path in paths or ("",)))
 
 
 def native_part(type_name: str, message: str) -> FailureOrigin | None:
@@ -333,6 +339,8 @@ def _part(table: Mapping[str, Any]) -> Part:
     )
 
 
+_IN_FILE: Final = re.compile(r"\b([\w/.-]{3,120}\.py):(?:\d{1,5}\)? \(|:?)([a-z_]\w{2,80})\b", re.ASCII)
+"""A function of a file as people write it: gpu_model_runner.py:execute_model, scheduler.py:386 (schedule)."""
 _CLASS: Final = re.compile(r"\b[A-Z]\w{1,60}(?:Error|Exception)\b", re.ASCII)
 _ORIGINS: Final = read_toml("service.startup_log.catalogue", "origins.toml")
 _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))

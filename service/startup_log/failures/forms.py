@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from service.startup_log.catalogue.origins import gives_reason
+from service.startup_log.catalogue.origins import frames_mentioned, gives_reason
 from service.startup_log.catalogue.phrases import CauseForm, FailureCause
 from service.startup_log.catalogue.places import form_by_place
+from service.startup_log.errors.tracebacks import Frame
 from service.startup_log.failures.advice import facts_in
 from service.startup_log.failures.checking_part import checking_place
 from service.startup_log.failures.logged_failure import Failure
@@ -30,8 +31,7 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     if form is None and failure.paraphrased:
         form = said_pair(failure.cause, failure.message)
     if form is None:
-        raised_in = () if failure.raised_in is None else (failure.raised_in,)
-        form = form_by_place(failure.cause.name, (*raised_in, *failure.frames))
+        form = form_by_place(failure.cause.name, _calls(failure))
     return replace(failure, form=form, facts=facts_in(texts))
 
 
@@ -43,6 +43,13 @@ def _by_message(failure: Failure, cause: FailureCause) -> CauseForm | None:
     if form is not None or not vague or not gives_reason(failure.type, failure.message):
         return form
     return stated_before(cause, failure.message, place)
+
+
+def _calls(failure: Failure) -> Sequence[Frame]:
+    """Return where it was raised, the innermost first; of people's words the places that they name."""
+    if failure.paraphrased and not failure.frames:
+        return frames_mentioned(failure.message)
+    return failure.frames if failure.raised_in is None else (failure.raised_in, *failure.frames)
 
 
 def _fits(form: CauseForm, failure: Failure, texts: Sequence[str]) -> bool:
