@@ -162,7 +162,8 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
         )
         found = next(filter(None, of_parts), None) or _of_weak(weak, roots, raised, lines)
         return _with_its_request(found, counted.asked, raised, lines)
-    described = of_backtrace(lines) or of_people(roots, lines)
+    native = of_backtrace(lines)
+    described = of_people(roots, lines) if native is None else of_lost_peer(lines) or native
     return None if described is None else _after_yielding(described, lines)
 
 
