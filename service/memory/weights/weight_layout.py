@@ -64,6 +64,8 @@ class QuantizedLayout:
 
     weight_only_nvfp4: bool
     """Layers that a mixed ModelOpt checkpoint stores in W4A16_NVFP4 are quantized."""
+    mixed_text_names: bool
+    """A mixed ModelOpt checkpoint may name the text model as checkpoints do, whatever its class maps."""
     mixed_mxfp8: bool
     """Layers that a mixed ModelOpt checkpoint stores in MXFP8 are quantized."""
     names_every_layer: bool

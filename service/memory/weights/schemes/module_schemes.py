@@ -22,6 +22,11 @@ NAME_LISTS: Final = AWQ_METHODS | {"fp8"}
 """Methods that look for names, or parts of them, in their lists: quant_utils.py is_layer_skipped."""
 GPTQ_METHODS: Final = frozenset({"auto_gptq", "gptq", "gptq_marlin"})
 COMPRESSED_TENSORS: Final = "compressed-tensors"
+MODELOPT_MIXED: Final = "modelopt_mixed"
+TEXT_MODEL: Final = "language_model.model."
+"""What the engine puts before the names of a text model within another class."""
+WRITTEN_TEXT_MODEL: Final = "model.language_model."
+"""What checkpoints put there."""
 OUTPUT: Final = "lm_head"
 EXPERT_PROJECTIONS: Final = ("gate_proj", "up_proj", "down_proj")
 _LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model", "vit_large_projector")
@@ -169,10 +174,21 @@ class ModuleSchemes:
         prefixes, names = self._names(name, parts)
         if any(self._ignored(each, prefixes) for each in self._listed_names(names)):
             return None
+        prefixes = self._target_prefixes(prefixes)
         for targets, scheme in self._groups:
             if targets is None or self._is_named(targets, names, prefixes):
                 return scheme if scheme is not None and self._builds(scheme) else None
         return None
+
+    def _target_prefixes(self, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the prefixes under which a layer's algorithm is looked up, whatever the class maps.
+
+        Source: vLLM 0.22.1 to 0.33.0, ModelOptMixedPrecisionConfig._quantized_layer_prefix_candidates.
+        """
+        method = None if self.quantization is None else self.quantization.method
+        if method != MODELOPT_MIXED or not self.layout.mixed_text_names or prefixes[:1] != (TEXT_MODEL,):
+            return prefixes
+        return (*prefixes, WRITTEN_TEXT_MODEL)
 
     def _listed_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of a module by which a list may leave it unquantized.
@@ -208,7 +224,7 @@ class ModuleSchemes:
 
     def _builds(self, scheme: WeightScheme) -> bool:
         """Whether a layer of this scheme is built quantized: always, but for mixed ModelOpt checkpoints."""
-        if self.quantization is None or self.quantization.method != "modelopt_mixed":
+        if self.quantization is None or self.quantization.method != MODELOPT_MIXED:
             return True
         if scheme.format is WeightFormat.MXFP8:
             return self.layout.mixed_mxfp8
