@@ -10,6 +10,7 @@ from typing import Any
 
 from service.advisor.request.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
+from service.architecture.draft_reading import read_draft_checkpoint
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.engines.releases import RELEASES
@@ -21,6 +22,7 @@ from tests.accuracy.startups_rows import DATA
 _SNAPSHOT = BundledSnapshot()
 _TABLE: Mapping[str, Any] = tomllib.loads((DATA / "models.toml").read_text("utf-8"))
 _ENTRIES = {name.lower(): entry for entry in _TABLE["model"] for name in entry["names"]}
+_DRAFTS = {name.lower(): draft for draft in _TABLE["draft"] for name in draft["names"]}
 _BILLIONS = re.compile(r"(?<![0-9A-Za-z])(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")
 
 
@@ -82,6 +84,19 @@ def _with_output(architecture: ModelArchitecture) -> int:
     """Return the size of a checkpoint that is known to hold an output layer beside the embedding."""
     untied = replace(architecture, tie_word_embeddings=False)
     return sum(parameter_bytes_per_stage(untied, Parallelism(), RELEASES[-1]))
+
+
+def has_draft(name: str) -> bool:
+    """Whether the config of a draft is at hand."""
+    return name.lower() in _DRAFTS
+
+
+def with_draft(known: KnownModel, name: str) -> KnownModel:
+    """Return a model with the draft that a start names."""
+    checkpoint = read_draft_checkpoint(name, read_document(_DRAFTS[name.lower()]["config"]))
+    architecture = known.model.architecture
+    drafts = replace(architecture.drafts, checkpoint=checkpoint)
+    return replace(known, model=replace(known.model, architecture=replace(architecture, drafts=drafts)))
 
 
 def _document(entry: Mapping[str, Any], bundled: Mapping[str, Any]) -> dict[str, Any]:

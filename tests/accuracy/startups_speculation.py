@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from service.engines.speculative_config import MTP, SpeculativeConfig
+from tests.accuracy.startups_models import has_draft
 
 OFF: Final = re.compile(r"off|none", re.IGNORECASE)
 OWN_LAYERS: Final = re.compile(r"mtp\b", re.IGNORECASE)
 COUNT: Final = re.compile(r"(?:num_spec(?:ulative)?(?:_tokens)?\s*[= ]|k\s*=|,|mtp)\s*(\d+)", re.IGNORECASE)
+OTHERS: Final = ("model", "draft_tensor_parallel_size", "prompt_lookup_min", "prompt_lookup_max")
 NEEDS_A_DRAFT: Final = "the draft's config is not at hand"
 
 
@@ -46,9 +48,12 @@ def _as_object(specified: str) -> Mapping[str, Any] | None:
 
 def _of(method: str, tokens: object, given: Mapping[str, Any]) -> SpeculativeConfig:
     own = method == MTP or method.endswith("_mtp")
-    if not own and method != "ngram":
+    draft = given.get("model")
+    if draft is not None and not has_draft(draft):
+        raise UntoldSpeculation(NEEDS_A_DRAFT)
+    if not own and method != "ngram" and draft is None:
         raise UntoldSpeculation(NEEDS_A_DRAFT)
     if not isinstance(tokens, int):
         raise UntoldSpeculation("how many tokens are guessed is not told")
-    lookup = {key: given[key] for key in ("prompt_lookup_min", "prompt_lookup_max") if key in given}
-    return SpeculativeConfig(method=method, num_speculative_tokens=tokens, **lookup)
+    others = {key: given[key] for key in OTHERS if key in given}
+    return SpeculativeConfig(method=method, num_speculative_tokens=tokens, **others)

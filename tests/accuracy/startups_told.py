@@ -14,7 +14,7 @@ from service.engines.releases import RELEASES
 from service.gpus.catalog import find_gpu
 from service.gpus.gpu_type import GpuType, inline_gpu
 from service.units import GIB, MIB
-from tests.accuracy.startups_models import KnownModel, NoConfig, find_model
+from tests.accuracy.startups_models import KnownModel, NoConfig, find_model, with_draft
 from tests.accuracy.startups_rows import DATA, Row
 from tests.accuracy.startups_speculation import UntoldSpeculation, read_speculation
 
@@ -104,6 +104,8 @@ def read_startup(row: Row) -> Startup:
     releases = _releases(row)
     gpus = _gpus(row)
     flags = _flags({**row, **_READINGS["told"].get(row["id"], {})}, specified)
+    if flags.speculative_config is not None and flags.speculative_config.model is not None:
+        known = with_draft(known, flags.speculative_config.model)
     if "LLM(" in specified and flags.max_num_batched_tokens is None:
         flags = replace(flags, max_num_batched_tokens=_offline_batch(gpus))
     if "AsyncEngineArgs(" in specified:

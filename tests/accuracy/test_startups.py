@@ -43,7 +43,7 @@ def test_every_row_is_scored_or_named_with_a_reason(board: Board) -> None:
     ids = [row["id"] for row in read_rows(DATA)]
     named = {each.id for each in board.omitted} | {each.startup.id for each in board.scores}
 
-    assert len(ids) == len(set(ids)) == board.rows == 922
+    assert len(ids) == len(set(ids)) == board.rows == 928
     assert named == set(ids)
     assert all(each.reason and each.source for each in board.omitted)
 
@@ -108,7 +108,7 @@ class Bounds(NamedTuple):
         (Part.EIGHTH, Bounds(21, 23, 0.5, 2.0, 5)),
         (Part.NINTH, Bounds(29, 38, 0.5, 1.2, 5.5)),
         (Part.TENTH, Bounds(22, 24, 0.5, 1.5, 4)),
-        (Part.ELEVENTH, Bounds(17, 16, 0.5, 1.0, 4)),
+        (Part.ELEVENTH, Bounds(23, 22, 0.5, 1.0, 4)),
     ],
 )
 def test_starts_that_nothing_was_fitted_on_are_near(board: Board, gathered: Part, bounds: Bounds) -> None:
@@ -129,7 +129,7 @@ def test_intervals_hold_what_they_should_of_starts_that_nothing_was_fitted_on(bo
     unfitted = board.only(lambda startup: part(startup) in NEVER_FITTED)
 
     # Graphs are not scored where the log leaves open whether NVLink joins the ranks (A100, SXM or PCIe).
-    for term, least in ((Term.WEIGHTS, 235), (Term.AVAILABLE, 222), (Term.GRAPHS, 95)):
+    for term, least in ((Term.WEIGHTS, 241), (Term.AVAILABLE, 228), (Term.GRAPHS, 100)):
         scores = unfitted.of(term)
         assert len(scores) >= least
         assert 75 <= share([each.hit for each in scores]) <= 90
