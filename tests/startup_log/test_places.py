@@ -91,7 +91,7 @@ def test_layers_of_one_name_are_a_draft_or_a_second_model() -> None:
 
 
 def test_an_id_that_is_no_token_is_no_matter_of_the_tokenizer() -> None:
-    """vllm-project/vllm#26438."""
+    """56966413363."""
     ending = ending_of(
         "TypeError: argument 'id': StreamInput must be either an integer or a list of integers"
     )
