@@ -1,4 +1,4 @@
-"""Groups the objects of a long section that say the same: there may be 200,000, of a few kinds."""
+"""Groups the objects of a long section that say the same: there may be 160,000, of a few kinds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -25,10 +25,10 @@ The deepest published checkpoints have some 130, the deepest merges of such 315.
 MAX_DEPTH: Final = 32
 MAX_BYTES: Final = 16 << 20
 """Bytes of a config: ModelOpt lists every module of a large mixture of experts, in some megabytes."""
-MAX_CONTAINERS: Final = 200_000
+MAX_CONTAINERS: Final = 160_000
 """Upper limit of objects and lists: mixed precision has one for each of some 50,000 modules.
 
-512 experts of three matrices in 100 layers, more than any checkpoint has, would be 153,600.
+512 experts of three matrices in 100 layers, more than any checkpoint has, are 153,600.
 """
 MAX_TEXTS: Final = MAX_CONTAINERS
 """Upper limit of names in a list: as many modules."""
@@ -85,7 +85,7 @@ AT_ONCE: Final = 1 << 11
 def _check_nesting(document: Mapping[str, Any]) -> None:
     """Refuse a document whose containers are too many, or too deep within each other.
 
-    CPython keeps objects that hold only scalars from garbage collection. Most of 200,000 are such, and are
+    CPython keeps objects that hold only scalars from garbage collection. Most of 160,000 are such, and are
     not looked into.
     """
     level: list[Any] = [document]
