@@ -155,7 +155,7 @@ def test_each_row_says_the_terms_on_which_it_was_planned(
     assert all(len({each[name] for each in terms.values()}) > 1 for name in TERMS)
     for gpu, values in terms.items():
         at = next(number for number, line in enumerate(lines) if line.split()[:1] == [gpu])
-        below = lines[at + 1] if lines[at + 1].startswith("  ") else ""
+        below = " ".join(map(str.strip, takewhile(lambda line: line.startswith("  "), lines[at + 1 :])))
         for name, value in values.items():
             words = TERMS[name].format(value)
             own = value in lines[at] if f" {name} " in f"{title} " else words in below
