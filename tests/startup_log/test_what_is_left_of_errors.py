@@ -264,7 +264,8 @@ def test_a_workspace_that_is_too_small_names_what_to_leave_out() -> None:
 
     assert failure is not None
     assert failure.cause is not None
-    assert "--speculative-config" in (form.remedy if (form := failure.cause.form_of(text)) else "")
+    assert failure.cause.name == "workspace_too_small"
+    assert "--speculative-config" in failure.cause.remedy
 
 
 @pytest.mark.parametrize(
