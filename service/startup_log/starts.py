@@ -9,6 +9,7 @@ from typing import Final
 from service.startup_log.catalogue.known_words import shows_death
 from service.startup_log.catalogue.origins import OF_ENGINE, is_starting
 from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, GONE, MILESTONES, STOPS
+from service.startup_log.catalogue.refused_answers import POSTED
 from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.environment.compose_services import bounds, by_service
 from service.startup_log.errors.exceptions import class_in, raises
@@ -47,12 +48,10 @@ _OF_UVICORN: Final = "Exception in ASGI application"
 _DIED: Final = next(cause for cause in CAUSES if cause.name == DIED)
 _INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == INTERRUPTED)
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
-_ANSWERED_500: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" 500\b')
-"""How uvicorn's log of requests writes an answer that failed."""
 _ANSWERED: Final = re.compile(
     r'"(?:POST|GET) /\S{1,200} HTTP/[\d.]{1,4}" \d{3}\b|Generated response (?:chatcmpl|cmpl)-'
 )
-"""The same of any answer."""
+"""How the logs of uvicorn and of the engine write that a request was answered."""
 _FEW: Final = 8
 """Changes of the time that an export must have before its order is judged."""
 _MOST_OF: Final = 0.8
@@ -275,7 +274,8 @@ def _is_logged_error(line: LogLine) -> bool:
 def _failed_request(lines: Sequence[LogLine]) -> Failure | None:
     """Return the first request that a running server answered with 500, with the exception beside it."""
     for at, line in enumerate(lines):
-        if " 500" in line.text and _ANSWERED_500.search(line.text):
+        answer = POSTED.search(line.text) if " 500" in line.text else None
+        if answer is not None and answer[1] == "500":
             return _raised_beside(at, lines) or Failure(
                 "", line.text, line.number, _FAILED_REQUEST, {}, follows=True, request=True
             )

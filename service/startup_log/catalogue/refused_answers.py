@@ -11,8 +11,12 @@ _ANSWER: Final = re.compile(
     r'"(?:GET|POST|PUT|PATCH|DELETE) (/[^\s"?]{1,200})(?:\?[^\s"]{0,400})? HTTP/\d(?:\.\d)?" ([45]\d\d)\b'
 )
 """uvicorn, protocols/http/httptools_impl.py: the line of one answer in its access log."""
-_ERROR: Final = re.compile(r'"message"\s?:\s?".{1,4000}"code"\s?:\s?4\d\d\b', re.DOTALL)
-"""vLLM 0.8.5 to 0.33.0, entrypoints/openai/engine/protocol.py ErrorResponse: a request was refused."""
+POSTED: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" (\d{3})\b')
+"""The same of any answer to a request for tokens, vectors or scores, with its status."""
+_MESSAGE: Final = re.compile(r'"message"\s?:\s?".')
+_CODE: Final = re.compile(r'"code"\s?:\s?4\d\d\b')
+"""vLLM 0.8.5 to 0.33.0, entrypoints/openai/engine/protocol.py ErrorResponse: the reason why a request was
+refused, and behind it the status."""
 _ASKED_BY_CHANCE: Final = re.compile(
     r"/(?:favicon\.ico|robots\.txt|health|ping|metrics|live\w*|ready\w*|v1/?|v1/models/?)?$"
 )
@@ -31,7 +35,8 @@ _MEANT: Final[Mapping[str, str]] = {
 
 def is_refusal(text: str) -> bool:
     """Whether a line is the answer with which the server refuses a request."""
-    return '"code"' in text and _ERROR.search(text) is not None
+    message = _MESSAGE.search(text) if '"code"' in text else None
+    return message is not None and _CODE.search(text, message.end()) is not None
 
 
 def refused_answer(lines: Sequence[LogLine]) -> tuple[int, FailureCause] | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from service.startup_log.text.joined_lines import TRACEBACK
 from service.startup_log.text.lines import LogLine
 
 QUIET: Final = frozenset({"DEBUG", "INFO", "WARNING"})
@@ -92,7 +93,6 @@ _OF_WORKER: Final = (
 error."""
 _MISCOUNTED: Final = " values to unpack (expected "
 """What Python says where a value has another number of parts than the code unpacks."""
-_HEADER: Final = "Traceback (most recent call last)"
 _KEY: Final = re.compile(r"'[^']{1,200}'|\"[^\"]{1,200}\"|\d{1,12}")
 """A key that a mapping lacks, as the message of a KeyError."""
 MOST_ABOVE: Final = 240
@@ -171,7 +171,7 @@ def message_above(last: int, lines: Sequence[LogLine]) -> Raised | None:
 
     ``last``: the position of its last frame. Python writes a missing key, and nothing else, in quotes.
     """
-    heads = (at for at in range(last, max(0, last - MOST_ABOVE), -1) if _HEADER in lines[at].text)
+    heads = (at for at in range(last, max(0, last - MOST_ABOVE), -1) if TRACEBACK in lines[at].text)
     at = next(heads, 0) - 1
     if at < 0 or lines[at].origin is None or lines[at].origin != lines[at + 1].origin:
         return None

@@ -9,13 +9,14 @@ from typing import Final
 
 from service.startup_log.errors.exceptions import QUIET
 from service.startup_log.errors.known_classes import file_of_call
+from service.startup_log.text.joined_lines import TRACEBACK
 from service.startup_log.text.lines import LogLine
 from service.startup_log.text.pytest_reports import call_of, place_below
 
 MOST_LINES: Final = 240
 """Lines above an exception in which its frames are looked for; ranks write theirs between each other."""
 MOST_FRAMES: Final = 64
-HEADER: Final = "Traceback (most recent call last)"
+HEADER: Final = TRACEBACK
 HANDLING: Final = "During handling of the above exception, another exception occurred"
 CHAINED: Final = (
     HANDLING,

@@ -13,10 +13,9 @@ from service.startup_log.catalogue.origins import (
 from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.errors.tracebacks import Frame
 from service.startup_log.failures.logged_failure import OF_SYSTEM, Failure
-from service.startup_log.failures.stated_rules import CheckingPlace, states_rule
+from service.startup_log.failures.stated_rules import REFUSED, CheckingPlace, states_rule
 
-REFUSED: Final = next(cause for cause in CAUSES if cause.name == "check_refused")
-"""The cause that says only that some check refused what it was given."""
+_REFUSED: Final = next(cause for cause in CAUSES if cause.name == REFUSED)
 PASSED_ON: Final = (
     *("/torch/_ops.py", "/torch/nn/modules/module.py", "/torch/utils/_contextlib.py"),
     *("/torch/_compile.py", "/torch/_dynamo/eval_frame.py", "/torch/cuda/graphs.py"),
@@ -45,7 +44,7 @@ def with_checking_part(failure: Failure) -> Failure:
     part = _part_of(place) or f"the package {place.package}"
     if place.of_engine:
         part = failure.origin.part or "the engine"
-    return replace(failure, cause=REFUSED, origin=FailureOrigin(part, REFUSED, named=True))
+    return replace(failure, cause=_REFUSED, origin=FailureOrigin(part, _REFUSED, named=True))
 
 
 def _part_of(place: CheckingPlace) -> str:

@@ -58,10 +58,10 @@ from service.startup_log.prose.complaints import only_describes_change
 from service.startup_log.prose.documents import is_document
 from service.startup_log.text.lines import LogLine
 
-OF_OTHERS: Final = frozenset({"ray_actor_died", "engine_died_serving"})
-"""Causes that say only that another process failed, so that an exception in a person's words says more."""
 DIED: Final = "engine_died_serving"
 """The cause that says only that the engine's process ended."""
+OF_OTHERS: Final = frozenset({"ray_actor_died", DIED})
+"""Causes that say only that another process failed, so that an exception in a person's words says more."""
 CRASHED: Final = frozenset({"process_crashed", "bus_error"})
 """Causes of a process that ended in compiled code; frames beside them only say where it was."""
 DEADLY: Final = frozenset({"media_longer_than_encoder_cache"})

@@ -1,12 +1,12 @@
 """Says of an exception with which the server refuses a request that it does, whatever else has its words."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from service.startup_log.catalogue.origins import NOWHERE
 from service.startup_log.catalogue.phrases import CAUSES, FailureCause
+from service.startup_log.catalogue.refused_answers import POSTED
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.text.lines import LogLine
 
@@ -39,15 +39,13 @@ def as_refused_request(failure: Failure) -> Failure:
     return failure if refused is None else replace(failure, cause=_BY_NAME[refused], origin=NOWHERE)
 
 
-_ANSWER: Final = re.compile(r'"POST /\S{1,200} HTTP/[\d.]{1,4}" (\d{3})\b')
-"""How uvicorn's log of requests writes an answer: protocols/http/httptools_impl.py."""
 _STATUSES: Final = frozenset({"400", "401", "404", "422"})
 """Statuses of answers that say what is wrong with the request, which the log does not repeat."""
 
 
 def refused_answers(lines: Sequence[LogLine]) -> Failure | None:
-    """Return the first request that a server refused which answered none; ``None`` if one was answered."""
-    found = [(line, answer[1]) for line in lines if (answer := _ANSWER.search(line.text)) is not None]
+    """Return the first refused request of a server that answered none; ``None`` if it answered one."""
+    found = [(line, answer[1]) for line in lines if (answer := POSTED.search(line.text)) is not None]
     if not found or any(status not in _STATUSES for _, status in found):
         return None
     line = found[0][0]

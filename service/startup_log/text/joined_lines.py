@@ -4,6 +4,8 @@ import re
 from itertools import pairwise
 from typing import Final
 
+TRACEBACK: Final = "Traceback (most recent call last)"
+"""Python 3, traceback.py: the beginning of the line above the calls."""
 LEAST_HEADS: Final = 2
 """Beginnings of lines within one that show that ends were lost."""
 LEAST_TEXT: Final = 80
@@ -16,7 +18,7 @@ _PREFIX: Final = (
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?"
     r"|[a-z][\w.-]{0,40}-\d{1,3}  ?\|)"
 )
-_HEADER: Final = "Traceback (most recent call last):"
+_HEADER: Final = f"{TRACEBACK}:"
 """The engine's own lines end in it too."""
 _TRACEBACK: Final = re.escape(_HEADER)
 _FRAME: Final = r"File \"[^\"\n]{1,300}\", line \d{1,7}(?:, in [^\s(]{1,120})?"
