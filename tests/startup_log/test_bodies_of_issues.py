@@ -182,3 +182,44 @@ vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See 
     assert found is not None
     assert "ends within a traceback" in found.wanted
     assert "above" not in found.remedy
+
+
+@pytest.mark.parametrize("where", ["On another machine it started", "With v0.10.2 the same model loaded"])
+def test_that_another_start_succeeds_mends_no_error(where: str) -> None:
+    text = f"""\
+ValueError: No available memory for the cache blocks. Try increasing gpu_memory_utilization.
+
+{where} successfully.
+
+AssertionError: no place was seen here
+"""
+    found = find_failure(read_lines(text))
+
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "no_memory_for_cache_blocks"
+
+
+@pytest.mark.parametrize(
+    "setting", ["enable_sleep_mode=False", "num_speculative_tokens=None", "speculative_config=None"]
+)
+def test_a_setting_that_is_off_is_no_reason(setting: str) -> None:
+    """vLLM 0.6.4 to 0.10.2, entrypoints/openai/api_server.py: all settings, also those at their default."""
+    text = (
+        f"INFO 06-23 06:27:21 [api_server.py:58] args: Namespace(model='m', {setting})\nKeyError: 'foo_bar'"
+    )
+    found = find_failure(read_lines(text))
+
+    assert found is not None
+    assert found.cause is None
+
+
+def test_a_library_that_is_too_new_wrote_no_file() -> None:
+    text = "# Checkpoint does not load with transformers version 5.2.0, it loads with 4.57\n"
+    found = find_failure(read_lines(text))
+
+    assert found is None or found.cause is None or found.cause.name != "transformers_too_old"
+
+
+def test_a_sentence_on_gpus_is_no_backend_that_refuses() -> None:
+    assert find_failure(read_lines("Our kernels run fast. Only SM 9.x and newer GPUs have TMA.\n")) is None

@@ -95,3 +95,54 @@ def test_rule_stands_before_what_only_the_place_shows() -> None:
     assert found is not None
     assert found.cause == "flashinfer_kernel_failed"
     assert found.means.startswith("A value breaks a rule of the installed flashinfer: num_qo_heads must be")
+
+
+@pytest.mark.parametrize("said", ["Cannot use this backend today", "Failed to read what was given"])
+def test_a_refusal_without_a_rule_keeps_what_helps_against_its_cause(said: str) -> None:
+    frame = '  File "/usr/lib/python3.12/site-packages/vllm/config/vllm.py", line 3, in __post_init__\n'
+    found = diagnose(read_log(f"{frame}ValueError: {said}\n"), None)
+
+    assert found is not None
+    assert found.cause == "settings_refused"
+    assert said in found.means
+    assert "the flag that the message names" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("ShelfError: Error while fetching the version: Connection aborted", None),
+        ("ShelfError: Could not find a shelf with ID 7", "check_refused"),
+    ],
+)
+def test_a_package_that_the_engine_does_not_use_came_with_the_program(said: str, cause: str | None) -> None:
+    """That a step could not be done is no check; and vLLM requires no release of such a package."""
+    frame = '  File "/usr/lib/python3.12/site-packages/own_shelf/client.py", line 3, in go\n'
+    found = diagnose(read_log(f"{ENGINE_FRAME}{frame}{said}\n"), None)
+
+    assert found is not None
+    assert found.cause == cause
+    assert "that this vLLM was made with" not in found.remedy
+
+
+def test_what_torch_adds_to_a_check_is_not_repeated() -> None:
+    """PyTorch 2, c10/util/Exception.h: of a kernel for GPUs, which no library of the CPU computes."""
+    frame = '  File "/usr/lib/site-packages/vllm/_custom_ops.py", line 3, in cutlass_scaled_mm\n'
+    said = "RuntimeError: Expected a.dim() == 2 && b.dim() == 2 to be true, but got false.  (Could this error"
+    found = diagnose(
+        read_log(f"{ENGINE_FRAME}{frame}{said} message be improved?  If so, please report it.)\n"), None
+    )
+
+    assert found is not None
+    assert found.cause == "quantization_not_supported"
+    assert "improved" not in found.means
+
+
+def test_a_product_of_the_cpu_is_that_of_its_library() -> None:
+    """vLLM 0.19.0 to 0.21.0, _custom_ops.py onednn_mm."""
+    frame = '  File "/usr/lib/site-packages/vllm/_custom_ops.py", line 3, in onednn_mm\n'
+    said = "RuntimeError: Expected a.dim() == 2 to be true, but got false."
+    found = diagnose(read_log(f"{ENGINE_FRAME}{frame}{said}\n"), None)
+
+    assert found is not None
+    assert found.cause == "cpu_library_failed"

@@ -31,7 +31,7 @@ def test_numbers_of_lines_are_taken_off(form: str) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        [f"{gpu}  NVIDIA L4  23034MiB" for gpu in range(4)],
+        [f"{gpu}  NVIDIA L4  23034MiB" for gpu in range(8)],
         [f"{100 - at} tokens" for at in range(20)],
         [f"{at}{at} x" for at in range(20)],
         ["1 a", "", "prose", "2 b", "3 c", "more", "4 d", "5 e", "6 f"],

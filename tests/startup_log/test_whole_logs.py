@@ -50,11 +50,19 @@ def test_a_file_that_no_release_has_refuses_by_its_own_check(file: str, function
 
 
 def test_files_of_releases_and_of_other_programs_are_no_fork_s() -> None:
-    assert is_of_no_release("/x/vllm/vllm/model_executor/model_loader/tiered_moe_kv.py")
-    assert not is_of_no_release("/x/vllm/vllm/model_executor/model_loader/default_loader.py")
-    assert not is_of_no_release("/x/vllm/serve.py")
-    assert not is_of_no_release("/x/vllm/.venv/lib/python3.12/site-packages/torch/utils/_contextlib.py")
-    assert not is_of_no_release("/x/site-packages/vllm/model_executor/some_new_folder/__init__.py")
+    core = ["/x/vllm/vllm/v1/engine/core.py", "/x/site-packages/vllm/v1/engine/core.py"]
+    assert is_of_no_release("/x/vllm/vllm/model_executor/model_loader/tiered_moe_kv.py", core)
+    assert not is_of_no_release("/x/vllm/vllm/model_executor/model_loader/default_loader.py", core)
+    assert not is_of_no_release("/x/vllm/serve.py", core)
+    assert not is_of_no_release("/x/vllm/.venv/lib/python3.12/site-packages/torch/utils/_contextlib.py", core)
+    assert not is_of_no_release("/x/site-packages/vllm/model_executor/some_new_folder/__init__.py", core)
+
+
+def test_a_folder_that_has_the_engine_s_name_is_not_its_package() -> None:
+    """A program in a folder vllm, and the benchmarks of a checkout, which are beside the package."""
+    core = ["/usr/lib/site-packages/vllm/v1/engine/core.py"]
+    assert not is_of_no_release("/home/u/vllm/config/own_program.py", core)
+    assert not is_of_no_release("/home/u/vllm/benchmarks/own_benchmark.py", [])
 
 
 def test_drafts_that_do_not_fit_their_place_are_no_media() -> None:

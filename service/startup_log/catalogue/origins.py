@@ -125,7 +125,8 @@ def _modified_part(type_name: str, message: str, frames: Sequence[Frame]) -> Fai
     """Return a file that no release of the engine has, where it refuses something in words of its own."""
     if type_name not in _REFUSALS or not frames or not gives_reason(type_name, message):
         return None
-    return _MODIFIED if is_of_no_release(frames[0].path) else None
+    others = (each.path for each in frames[1:])
+    return _MODIFIED if is_of_no_release(frames[0].path, others) else None
 
 
 def innermost_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:

@@ -10,10 +10,15 @@ from service.startup_log.text.lines import LogLine
 NEAR: Final = 4
 """Lines with words below an error in which it is said."""
 _MENDED: Final = re.compile(
-    r"(?i)\b(?:fixed|solved|resolved|worked around|gone)\b|"
-    r"\bsuccessfully (?:launch|start|load|run|serv)|\b(?:launch|start|load|run)\w{0,5} successfully\b"
-    r"|\u5df2\u89e3\u51b3|\u89e3\u51b3\u4e86"
+    r"(?i)\b(?:fixed|solved|resolved|worked around|gone)\b|\u5df2\u89e3\u51b3|\u89e3\u51b3\u4e86"
 )
+_RUNS: Final = re.compile(
+    r"(?i)\bsuccessfully (?:launch|start|load|run|serv)|\b(?:launch|start|load|run)\w{0,5} successfully\b"
+)
+_RUNS_ELSEWHERE: Final = re.compile(
+    r"(?i)\b(?:another|other|others|older|previous|previously|earlier|before|same|without)\b|\bv?\d{1,3}\.\d"
+)
+"""What shows that another release, machine or model runs."""
 _DENIED: Final = re.compile(
     r"(?i)(?:\bnot|n't|\bnever|\bto be|\bcan be|\bshould be|\bwill be|\bget|\bbe|\bhow|\bwas) "
     r"(?:\w+ ){0,2}(?:fixed|solved|resolved)|(?:fixed|solved|resolved) (?:in|by|yet|\?)|"
@@ -27,7 +32,8 @@ def mended(errors: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
 
     In a log nobody says so: only errors count that a person quotes without their calls.
     """
-    if _MENDED.search("\n".join(line.text for line in lines)) is None:
+    text = "\n".join(line.text for line in lines)
+    if _MENDED.search(text) is None and _RUNS.search(text) is None:
         return set()
     at = sorted(errors)
     found = {each for each in at if _is_mended(each, lines)}
@@ -47,4 +53,5 @@ def _is_reported(line: LogLine) -> bool:
 
 
 def _says(text: str) -> bool:
-    return _MENDED.search(text) is not None and _DENIED.search(text) is None
+    runs = _RUNS.search(text) is not None and _RUNS_ELSEWHERE.search(text) is None
+    return (runs or _MENDED.search(text) is not None) and _DENIED.search(text) is None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from service.bundled_toml import read_toml
 from service.engines.arguments.arguments import releases_with
-from service.startup_log.catalogue.engine_errors import ENGINE, engine_error
+from service.startup_log.catalogue.engine_errors import ENGINE, engine_error, packages_read
 from service.startup_log.catalogue.origins import origin_of
 from service.startup_log.catalogue.phrases import CauseForm, FailureCause
 from service.startup_log.failures.logged_failure import Failure
@@ -35,6 +35,8 @@ _WRAPPED: Final = re.compile(
     re.DOTALL,
 )
 """vLLM 0.8.5 to 0.33.0, v1/executor/multiproc_executor.py: the engine's core repeats a worker's message."""
+_ASKS: Final = "  (Could this error message be improved?"
+"""PyTorch, c10/util/Exception.h TORCH_CHECK: what it adds to a check without words."""
 _FOUND: Final = re.compile(r"(?:^|[,;(] ?|\bbut )(?:[Gg]ot|[Ff]ound|[Rr]eceived):? (?!\()([^;()]{1,120})")
 """What a check had before it."""
 _FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]{2,60}")
@@ -83,8 +85,9 @@ class CheckingPlace:
 
     @property
     def beside(self) -> str:
-        """What helps beside what the rule says, where the check is none of the engine."""
-        return "" if self.of_engine else _filled(_TABLES["beside"], {"package": self.package})
+        """What helps beside what the rule says, where the check is of a package that the engine uses."""
+        uses = self.package in packages_read() and not self.of_engine
+        return _filled(_TABLES["beside"], {"package": self.package}) if uses else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ class Rule:
 def states_rule(message: str) -> bool:
     """Whether a message says what some check asks for, or what to do."""
     sentences = _sentences_of(message)
-    return _stated_by(sentences, None) is not None or any(_advice(sentences))
+    stated = _stated_by(sentences, None)
+    return (stated is not None and bool(stated.helps)) or any(_advice(sentences))
 
 
 def has_many_reasons(cause: FailureCause) -> bool:
@@ -160,9 +164,11 @@ def stated_form(cause: FailureCause, message: str, place: CheckingPlace | None) 
     stated = _stated_by(sentences, place)
     if cause.name == REFUSED:
         return _of_place(cause, stated, advised, sentences, place)
-    if stated is not None:
-        return CauseForm(stated.says, advised or stated.helps)
-    return CauseForm(cause.means, advised) if advised else None
+    if stated is None:
+        return CauseForm(cause.means, advised) if advised else None
+    if helps := advised or stated.helps:
+        return CauseForm(stated.says, helps)
+    return CauseForm(f"{stated.says} {cause.means}", cause.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +180,8 @@ class _Stated:
 
 
 def _sentences_of(message: str) -> Sequence[str]:
-    return [each.strip().rstrip(".?!") for each in _SENTENCES.split(words_of_check(message)) if each.strip()]
+    text = words_of_check(message).partition(_ASKS)[0]
+    return [each.strip().rstrip(".?!") for each in _SENTENCES.split(text) if each.strip()]
 
 
 def _stated_by(sentences: Sequence[str], place: CheckingPlace | None) -> _Stated | None:
