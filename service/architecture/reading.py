@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from service.architecture.config import MAX_LAYERS, Config, InvalidConfig
 from service.architecture.context_length import read_context_length
+from service.architecture.encoders.siglip import TEXT_SECTIONS
 from service.architecture.layers.attention import NoAttention
 from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
 from service.architecture.layers.hidden_streams import AlternatingUpdates
@@ -29,6 +30,7 @@ from service.architecture.readers.registry import (
     unmodelled,
 )
 from service.architecture.rotary import read_rotary_tables
+from service.architecture.text_part import own_text, reads_whole, text_part
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
     ClassLimits,
@@ -42,10 +44,6 @@ DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
 STATE_DTYPES: Final = ("auto", "float32", "float", "float16", "half", "bfloat16")
 """Types that a recurrent state may have: vLLM 0.32.0, utils/torch_utils.py STR_DTYPE_TO_TORCH_DTYPE."""
 EXPERT_COUNTS: Final = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
-TEXT_SECTIONS: Final = ("text_config", "llm_config", "language_config")
-"""Sections of multimodal configs that may hold the part which generates text."""
-
-
 POOLING: Final = (
     "is one of a pooling model, which embeds, ranks or classifies and generates no text: its layers are not "
     "modelled"
@@ -126,7 +124,7 @@ def _read(
     if isinstance(entry, Wrapper):
         text, family = _wrapped(config, entry)
     else:
-        text, family = text_part(config), entry
+        text, family = text_part(config, whole=reads_whole(class_name, entry)), entry
     layers = _layers(named, class_name, text, family)
     return ModelArchitecture(
         class_name=class_name,
@@ -228,30 +226,6 @@ def _likely_class(config: Config) -> str:
     return f"; {likely[0]} generates text for this model_type" if likely else ""
 
 
-def text_part(config: Config) -> Config:
-    """Return the part that generates text, as its config class completes it."""
-    outer = class_of(config)
-    if outer.within:
-        return outer.view(outer.text_of(config))
-    for name in TEXT_SECTIONS:
-        section = config.section(name)
-        if section is not None:
-            return _class_of(section, outer).view(section)
-    return (outer if outer.text is None else config_class(outer.text)).view(_own_text(config, outer))
-
-
-def _own_text(config: Config, outer: ConfigClass) -> Config:
-    """Return the fields of the text part of a config without a section for it.
-
-    Source: transformers 4.57 and 5.19: most classes with a text part then have its defaults alone.
-    """
-    return config if outer.text is None or outer.flat else Config({}, config.pointer)
-
-
-def _class_of(section: Config, outer: ConfigClass) -> ConfigClass:
-    return UNKNOWN if section.plain else config_class(section.text("model_type") or outer.text or "")
-
-
 def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
     """Return the text part of a multimodal config, and the reader of its class."""
     section: Config | None = config
@@ -265,7 +239,7 @@ def _wrapped(config: Config, wrapper: Wrapper) -> tuple[Config, Family]:
         section = next((part for name in TEXT_SECTIONS if (part := config.section(name))), config)
     class_ = _wrapped_class(config, section, wrapper)
     outermost = section is config
-    own = _own_text(config, class_of(config)) if outermost else section
+    own = own_text(config, class_of(config)) if outermost else section
     return class_.view(own), _inner(own, class_, wrapper, outermost=outermost)
 
 

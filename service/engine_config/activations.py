@@ -7,6 +7,9 @@ from typing import Any, Final, Self
 
 from packaging.version import Version
 
+from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.experts import MixtureOfExperts
+from service.architecture.layers.feed_forward import NoFeedForward
 from service.architecture.model import ModelArchitecture
 from service.bundled_toml import read_toml
 from service.engines.refusal import EngineRefusal, Stage
@@ -51,6 +54,28 @@ def _by_class() -> Mapping[str, tuple[_Activations, ...]]:
     return found
 
 
+@cache
+def _checked_experts() -> frozenset[str]:
+    """Return the classes whose routed experts refuse, too."""
+    return frozenset(read_toml("service.engine_config", DATA)["checked_experts"]["classes"])
+
+
+def _routed_alone(layer: DecoderLayer) -> bool:
+    network = layer.feed_forward
+    if isinstance(network, MixtureOfExperts):
+        return not network.shared_intermediate_size and network.parallel_dense is None
+    return isinstance(network, NoFeedForward)
+
+
+def _checks(architecture: ModelArchitecture) -> bool:
+    """Whether a network is built that looks at its activation: routed experts of most classes do not."""
+    layers = architecture.distinct_layers
+    if architecture.declared.text_model in _checked_experts():
+        return True
+    has_experts = any(isinstance(layer.feed_forward, MixtureOfExperts) for layer in layers)
+    return not (has_experts and all(map(_routed_alone, layers)))
+
+
 def check_activation(architecture: ModelArchitecture, release: Version) -> None:
     """Refuse an activation function that the class of the text model does not have.
 
@@ -60,6 +85,8 @@ def check_activation(architecture: ModelArchitecture, release: Version) -> None:
         EngineRefusal: stage ``model``.
     """
     declared = architecture.declared
+    if declared.text_model in _by_class() and not _checks(architecture):
+        return
     for each in _by_class().get(declared.text_model, ()):
         named = declared.hidden_activation if each.as_hidden_activation else declared.hidden_act
         if named is not None and named not in each.allowed and each.holds(release):

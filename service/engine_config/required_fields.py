@@ -13,10 +13,12 @@ def check_required_fields(architecture: ModelArchitecture, rules: ConfigFieldRul
     """
     declared = architecture.declared
     for name in filter(rules.required_fields.__contains__, declared.absent):
+        words = rules.words_of_fields.get(name, f"AttributeError: object has no attribute {name!r}")
+        error, _, said = words.partition(": ")
         raise EngineRefusal(
             Stage.MODEL,
-            f"object has no attribute {name!r}",
-            type="AttributeError",
+            said,
+            type=error,
             detail=f"{architecture.class_name} reads this field of the config. Neither the config nor its "
             "class names a value.",
         )

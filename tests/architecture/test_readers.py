@@ -388,6 +388,37 @@ def test_fields_of_a_text_part_outside_its_section_do_not_count() -> None:
     assert (flat.hidden_size, len(flat.layers)) == (2304, 26)
 
 
+@pytest.mark.parametrize(
+    ("class_name", "model_type"),
+    [
+        ("LlamaForCausalLM", "llava"),
+        ("MistralForCausalLM", "mistral3"),
+        ("Llama4ForCausalLM", "llama4"),
+    ],
+)
+def test_a_class_for_text_alone_reads_them(class_name: str, model_type: str) -> None:
+    """vLLM 0.20.2 to 0.33.0, asked: the two layers of the config, not those of a part that it lacks."""
+    flat = read(
+        architectures=[class_name],
+        model_type=model_type,
+        hidden_size=512,
+        intermediate_size=1024,
+        num_hidden_layers=2,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        vocab_size=32_000,
+    )
+    assert (flat.hidden_size, len(flat.layers)) == (512, 2)
+
+
+def test_qwen_3_5_reads_the_part_for_text_that_its_config_class_makes() -> None:
+    """vLLM 0.33.0, asked; transformers 5.19, Qwen3_5TextConfig has 32 layers of 4,096."""
+    flat = read(
+        architectures=["Qwen3_5ForCausalLM"], model_type="qwen3_5", hidden_size=512, num_hidden_layers=2
+    )
+    assert (flat.hidden_size, len(flat.layers)) == (4096, 32)
+
+
 def config_of(class_name: str) -> dict[str, Any]:
     """Return a recorded config of a class."""
     recorded = (config for recording in RECORDINGS for config in recording.configs.values())

@@ -1,7 +1,9 @@
 """Activation functions that classes do not have, as releases refuse them.
 
 vLLM 0.20.2 and 0.33.0 were asked of every class that is read, with another function than its own: the classes
-named in `activations.toml` refused it in these words, and no class that is not named there.
+named in `activations.toml` refused it in these words, and no class that is not named there. Where each layer
+has routed experts alone, both start Granite 4 and Ernie 4.5 with `gelu`, and 0.33.0 Jamba and Qwen2-MoE; with
+a shared network both refuse Granite 4. GLM-4.5's experts were read in the source (Glm4MoE).
 """
 
 from typing import Any, Final
@@ -23,6 +25,53 @@ SIZES: dict[str, Any] = {
     "vocab_size": 32000,
     "max_position_embeddings": 4096,
     "torch_dtype": "bfloat16",
+}
+EXPERTS: dict[str, Any] = {
+    **SIZES,
+    "hidden_act": "gelu",
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 256,
+}
+GRANITE: dict[str, Any] = {
+    **EXPERTS,
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "model_type": "granitemoehybrid",
+    "layer_types": ["attention", "attention"],
+    "shared_intermediate_size": 0,
+    "mamba_n_heads": 16,
+    "mamba_d_head": 64,
+}
+ERNIE: dict[str, Any] = {
+    **EXPERTS,
+    "architectures": ["Ernie4_5_MoeForCausalLM"],
+    "model_type": "ernie4_5_moe",
+    "moe_num_experts": 4,
+    "moe_k": 2,
+    "moe_num_shared_experts": 0,
+    "moe_layer_start_index": 0,
+    "moe_layer_interval": 1,
+}
+JAMBA: dict[str, Any] = {
+    **EXPERTS,
+    "architectures": ["JambaForCausalLM"],
+    "model_type": "jamba",
+    "expert_layer_period": 1,
+    "expert_layer_offset": 0,
+    "attn_layer_period": 2,
+    "attn_layer_offset": 1,
+    "mamba_d_state": 16,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+    "mamba_dt_rank": 32,
+}
+QWEN: dict[str, Any] = {
+    **EXPERTS,
+    "architectures": ["Qwen2MoeForCausalLM"],
+    "model_type": "qwen2_moe",
+    "shared_expert_intermediate_size": 0,
+    "decoder_sparse_step": 1,
 }
 GEMMA2: Final = (
     "Gemma2 uses `gelu_pytorch_tanh` as the hidden activation function. Please set `hidden_activation` to "
@@ -130,3 +179,25 @@ def test_kimi_linear_has_situ_since_a_release() -> None:
 )
 def test_other_configs_are_not_refused(config: dict[str, Any]) -> None:
     check(config, "0.33.0")
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.33.0"])
+@pytest.mark.parametrize("config", [GRANITE, ERNIE, JAMBA, QWEN], ids=["granite", "ernie", "jamba", "qwen"])
+def test_routed_experts_alone_take_what_they_get(config: dict[str, Any], release: str) -> None:
+    check(config, release)
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.33.0"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {**GRANITE, "shared_intermediate_size": 512},
+        named("Glm4MoeForCausalLM", "glm4_moe", **{**EXPERTS, "n_shared_experts": 0, "head_dim": 64}),
+    ],
+    ids=["a shared network", "experts that look"],
+)
+def test_networks_beside_them_and_experts_of_some_classes_do_not(
+    config: dict[str, Any], release: str
+) -> None:
+    with pytest.raises(EngineRefusal, match="Unsupported activation: gelu"):
+        check(config, release)

@@ -4,7 +4,9 @@ Six releases from 0.20.2 to 0.33.0 were asked of GLM-4.5 without `head_dim`, and
 GLM-4.5V without it and without `use_qk_norm`, for which Glm4MoeConfig alone has a default. All raised
 "'Glm4MoeConfig' object has no attribute 'head_dim'", or the like. 0.20.2, 0.26.0 and 0.33.0 were asked of a
 falcon under `RefinedWeb`, whose config class has no base of the rotation, and of Gemma 3's class for text
-with a config of text and images; 0.20.2 of dots1 without `moe_layer_freq` and of MiniMax without `head_dim`.
+with a config of text and images, and of Llama 4's; 0.20.2 starts that falcon with any word of its rotation.
+0.33.0 was asked of Hunyuan 3 without each of three fields, which 0.26.0 starts; 0.20.2 of dots1 without
+`moe_layer_freq` and of MiniMax without `head_dim`.
 """
 
 from typing import Any
@@ -105,6 +107,37 @@ DOTS: dict[str, Any] = {
 }
 
 
+LLAMA4: dict[str, Any] = {
+    "architectures": ["Llama4ForCausalLM"],
+    "model_type": "llama4",
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "intermediate_size_mlp": 1024,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "num_local_experts": 2,
+    "num_experts_per_tok": 1,
+    "attention_chunk_size": 8192,
+    "interleave_moe_layer_step": 1,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+}
+HUNYUAN: dict[str, Any] = {
+    **GLM,
+    "architectures": ["HYV3ForCausalLM"],
+    "model_type": "hy_v3",
+    "head_dim": 64,
+    "num_experts": 4,
+    "expert_hidden_dim": 256,
+    "num_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "route_norm": True,
+}
+
+
 def start(config: dict[str, Any], release: str) -> None:
     flags = ServeFlags(max_model_len=1024)
     dry_start(
@@ -143,7 +176,15 @@ def test_falcon_needs_a_base_of_its_rotation(release: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "release"), [({"rope_theta": 10_000}, "0.33.0"), ({"alibi": True}, "0.33.0"), ({}, "0.11.2")]
+    ("fields", "release"),
+    [
+        ({"rope_theta": 10_000}, "0.33.0"),
+        ({"alibi": True}, "0.33.0"),
+        ({}, "0.11.2"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "0.20.2"),
+        ({"partial_rotary_factor": 0.5}, "0.20.2"),
+        ({"original_max_position_embeddings": 2048}, "0.20.2"),
+    ],
 )
 def test_it_starts_with_one_without_rotation_and_on_releases_that_have_a_default(
     fields: dict[str, Any], release: str
@@ -180,3 +221,34 @@ def test_minimax_multiplies_by_the_size_of_a_head() -> None:
 
     assert (refused.value.stage, refused.value.type) == (Stage.BLOCK_SIZE, "TypeError")
     start({**MINIMAX, "head_dim": 128}, "0.20.2")
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
+def test_llama_4_for_text_reads_a_config_of_text_and_images_as_a_whole(release: str) -> None:
+    with pytest.raises(EngineRefusal, match="object has no attribute 'no_rope_layers'"):
+        start(LLAMA4, release)
+
+    with pytest.raises(EngineRefusal, match="object has no attribute 'use_qk_norm'"):
+        start({**LLAMA4, "no_rope_layers": [1, 1]}, release)
+
+    start({**LLAMA4, "no_rope_layers": [1, 1], "use_qk_norm": True}, release)
+
+
+@pytest.mark.parametrize(
+    ("field", "error", "words"),
+    [
+        ("first_k_dense_replace", "ValueError", "first_k_dense_replace not exist,please check config"),
+        ("expert_hidden_dim", "AttributeError", "object has no attribute 'expert_hidden_dim'"),
+        ("route_norm", "AttributeError", "object has no attribute 'route_norm'"),
+    ],
+)
+def test_hunyuan_3_needs_fields_since_its_config_class_is_of_transformers(
+    field: str, error: str, words: str
+) -> None:
+    without = {name: value for name, value in HUNYUAN.items() if name != field}
+    with pytest.raises(EngineRefusal, match=words) as refused:
+        start(without, "0.33.0")
+
+    assert (refused.value.stage, refused.value.type) == (Stage.MODEL, error)
+    start(without, "0.26.0")
+    start(HUNYUAN, "0.33.0")

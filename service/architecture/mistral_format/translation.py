@@ -20,7 +20,8 @@ from service.architecture.mistral_format.sections import (
     windows,
 )
 from service.architecture.model import ModelArchitecture
-from service.architecture.reading import read_architecture, text_part, with_modelopt_file
+from service.architecture.reading import read_architecture, with_modelopt_file
+from service.architecture.text_part import text_part
 
 NAMES: Final = {
     "dim": "hidden_size",

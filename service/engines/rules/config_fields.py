@@ -10,6 +10,8 @@ class ConfigFieldRules:
 
     required_fields: frozenset[str]
     """Fields that classes read without a default, and which some config classes lack."""
+    words_of_fields: Mapping[str, str]
+    """What is raised and said where a field is absent, if the class looks for it itself."""
     multiplied_fields: frozenset[str]
     """Fields by which classes multiply, and which may be null."""
     vision_required: Mapping[str, str]

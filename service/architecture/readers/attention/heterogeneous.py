@@ -25,6 +25,17 @@ FFN_MULTIPLE: Final = 256
 """Nemotron-NAS rounds widths up to a multiple of it (vLLM 0.32.0, nemotron_nas._find_multiple)."""
 
 
+def _llama4_lacks(config: Config, _: Config) -> tuple[str, ...]:
+    """Return what the class for text alone misses in a config of text and images, which it reads as a whole.
+
+    Source: vLLM 0.20.2 to 0.33.0, llama4.py Llama4Attention; asked of 0.20.2, 0.26.0 and 0.33.0.
+    """
+    alone = "Llama4ForCausalLM" in config.texts("architectures")
+    if not alone or config.text("model_type") != "llama4" or "text_config" in config:
+        return ()
+    return tuple(name for name in ("no_rope_layers", "use_qk_norm") if name not in config)
+
+
 def _llama4(text: Config) -> tuple[DecoderLayer, ...]:
     """Read Llama 4: layers with positions attend to chunks, and every n-th layer has experts.
 
@@ -283,7 +294,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "DeciLMForCausalLM": Family(_nemotron_nas),
     "DomynEdgeForCausalLM": Family(_domyn_edge, supports_pipeline=False),
     "LagunaForCausalLM": Family(_laguna),
-    "Llama4ForCausalLM": Family(_llama4),
+    "Llama4ForCausalLM": Family(_llama4, lacks=_llama4_lacks),
     "MiMoV2FlashForCausalLM": Family(_mimo_v2),
     "MiMoV2ForCausalLM": Family(_mimo_v2),
     "Step3TextForCausalLM": Family(_step3),

@@ -159,14 +159,27 @@ def _falcon_norms(text: Config) -> int:
     return 1 if text.boolean("parallel_attn", default=True) else 2
 
 
-def _falcon_lacks(_: Config, text: Config) -> tuple[str, ...]:
-    """Return ``rope_parameters`` for a config of the engine's own class without a base of the rotation.
+ROTATION: Final = (
+    "rope_theta",
+    "rotary_emb_base",
+    "rope_parameters",
+    "rope_scaling",
+    "partial_rotary_factor",
+    "rotary_pct",
+    "rotary_emb_fraction",
+    "original_max_position_embeddings",
+)
+"""Fields of which one is enough with transformers 4 (vLLM 0.20.2, patch_rope_parameters; 0.20.2 asked)."""
 
-    Source: vLLM 0.12.0 to 0.33.0, FalconAttention and transformers_utils/configs/falcon.py RWConfig; asked of
-    0.20.2, 0.26.0 and 0.33.0.
+
+def _falcon_lacks(_: Config, text: Config) -> tuple[str, ...]:
+    """Return ``rope_parameters`` for a config of the engine's own class that says nothing of the rotation.
+
+    Source: vLLM 0.12.0 to 0.33.0, FalconAttention, transformers_utils/configs/falcon.py RWConfig, and
+    patch_rope_parameters of config.py; asked of 0.20.2, 0.26.0 and 0.33.0.
     """
     rotates = not text.boolean("alibi") and text.text("model_type") in {"RefinedWeb", "RefinedWebModel"}
-    stated = any(name in text for name in ("rope_theta", "rotary_emb_base", "rope_parameters"))
+    stated = any(name in text for name in ROTATION)
     return ("rope_parameters",) if rotates and not stated else ()
 
 

@@ -12,7 +12,14 @@ from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
 from service.architecture.readers.attention.dense import LLAMA, qwen2_attention, qwen3_attention
-from service.architecture.readers.recipes.family import Family, dense, lacking, layer_types, num_layers
+from service.architecture.readers.recipes.family import (
+    Family,
+    dense,
+    lacking,
+    lacking_as_written,
+    layer_types,
+    num_layers,
+)
 from service.architecture.readers.recipes.recipe import LAYER_NORM, Decoder, Sparse, after_dense
 from service.architecture.readers.recipes.windows import by_pattern, by_type, every_layer, no_layer
 
@@ -285,6 +292,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
             ),
         ),
         frame=ALL_EVERYWHERE,
+        # vLLM 0.32.0, hy_v3.py HYV3DecoderLayer and HYV3MoEFused; asked of 0.33.0
+        lacks=lacking_as_written("first_k_dense_replace", "expert_hidden_dim", "route_norm"),
     ),
     # transformers 5.20, modeling_kolibri1.py: earlier versions, which the release allows too, lack the class.
     "Kolibri1ForCausalLM": Family(

@@ -158,6 +158,11 @@ def lacking(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
     return lambda _, text: tuple(name for name in names if name not in text)
 
 
+def lacking_as_written(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
+    """Return the same for the config as it is written: only earlier releases had defaults of these fields."""
+    return lambda config, _: tuple(name for name in names if name not in config)
+
+
 def own_fields(text: Config, index: int) -> Config:
     """Return the fields of one layer from ``per_layer_config``, whose keys may have leading zeros."""
     specified = text.section("per_layer_config") or Config({}, text.at("per_layer_config"))
