@@ -25,7 +25,7 @@ WIDTH = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (1x5120 and 409
 
 
 @pytest.mark.parametrize(
-    ("file", "helps"), [("medusa.py", "trained for exactly this model"), ("llama.py", "leave out one by one")]
+    ("file", "helps"), [("medusa.py", "trained for exactly this model"), ("llama.py", "Leave out one by one")]
 )
 def test_a_width_is_the_draft_s_only_in_the_draft(file: str, helps: str) -> None:
     """The form of vllm-project/vllm#8613: heads for a hidden size of 4096 beside a model of 5120."""
