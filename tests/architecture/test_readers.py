@@ -377,6 +377,22 @@ def test_a_model_of_images_without_its_encoder_has_none() -> None:
         assert not read_architecture(read_document({**whole[class_name], **without})).media.towers
 
 
+@pytest.mark.parametrize("name", ["qwen3_vl", "qwen3_5"])
+def test_the_encoder_of_an_absent_part_is_the_same_with_experts(name: str) -> None:
+    """transformers 5.19: the vision configs of qwen3_vl_moe and qwen3_5_moe have the same defaults."""
+    class_name = {"qwen3_vl": "Qwen3VL", "qwen3_5": "Qwen3_5"}[name]
+    dense, sparse = (
+        read(
+            architectures=[f"{class_name}{kind}ForConditionalGeneration"],
+            model_type=model_type,
+            text_config={"model_type": f"{model_type}_text", "hidden_size": 2048},
+        )
+        for kind, model_type in (("", name), ("Moe", f"{name}_moe"))
+    )
+    assert sparse.media.towers
+    assert sparse.media.towers == dense.media.towers
+
+
 def test_fields_of_a_text_part_outside_its_section_do_not_count() -> None:
     """transformers 4.57 and 5.19, Gemma3Config: without `text_config` it is Gemma3TextConfig's defaults."""
     flat = read(
