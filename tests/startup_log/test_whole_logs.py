@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.startup_log.errors.known_classes import is_of_no_release
+from service.startup_log.catalogue.added_files import is_of_no_release
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
 
@@ -63,6 +63,19 @@ def test_a_folder_that_has_the_engine_s_name_is_not_its_package() -> None:
     core = ["/usr/lib/site-packages/vllm/v1/engine/core.py"]
     assert not is_of_no_release("/home/u/vllm/config/own_program.py", core)
     assert not is_of_no_release("/home/u/vllm/benchmarks/own_benchmark.py", [])
+
+
+@pytest.mark.parametrize(
+    "file",
+    # vLLM 0.12.0 and 0.15.1 have the first two, which later moved; 0.33.0 has the third.
+    [
+        "attention/ops/prefix_prefill.py",
+        "compilation/matcher_utils.py",
+        "entrypoints/openai/dp_supervisor.py",
+    ],
+)
+def test_a_file_that_a_release_moved_is_no_fork_s(file: str) -> None:
+    assert not is_of_no_release(f"/x/vllm/{file}", ["/x/vllm/v1/engine/core.py"])
 
 
 def test_drafts_that_do_not_fit_their_place_are_no_media() -> None:

@@ -120,6 +120,12 @@ def packages_read() -> frozenset[str]:
     return frozenset(each.package for each in _errors())
 
 
+@cache
+def files_of_errors() -> frozenset[str]:
+    """Return the paths of the engine's files, inside of its package, whose errors are known."""
+    return frozenset(each.file for each in _errors() if each.package == ENGINE)
+
+
 def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:
     """Return the first line that has an error's own words anywhere, without the class of an exception.
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.bundled_toml import read_toml
+from service.startup_log.catalogue.added_files import is_of_no_release
 from service.startup_log.catalogue.phrases import CAUSES, FailureCause
 from service.startup_log.errors.exceptions import PYTHON_WORDS, is_check, placed_as
 from service.startup_log.errors.known_classes import (
     is_model_type,
-    is_of_no_release,
     places_mentioned,
     places_named,
 )

@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -67,32 +67,10 @@ def file_of_call(name: str, function: str) -> str:
     return f"{ENGINE}/{found[0]}" if found else ""
 
 
-def is_of_no_release(path: str, others: Iterable[str]) -> bool:
-    """Whether a file of the engine's package is in none of the releases that were read.
-
-    ``others``: paths of the same traceback. A known file among them shows where the package is, since other
-    folders have its name too.
-    """
-    root, inside = _in_package(path)
-    folder = inside.partition("/")[0]
-    if not inside.endswith(".py") or inside.endswith("/__init__.py") or folder not in _folders():
-        return False
-    known = _content()["files"][ENGINE]
-    return inside not in known and any(
-        other == root and file in known for other, file in map(_in_package, others)
-    )
-
-
-def _in_package(path: str) -> tuple[str, str]:
-    """Return the folder that holds the engine's package, and the path inside of it; empty for other files."""
-    root, found, inside = f"/{path}".rpartition(f"/{ENGINE}/")
-    return (root, inside) if found else ("", "")
-
-
 @cache
-def _folders() -> frozenset[str]:
-    """Return the folders of the engine's package that have modules of their own."""
-    return frozenset(file.partition("/")[0] for file in _content()["files"][ENGINE] if "/" in file)
+def files_of_engine() -> frozenset[str]:
+    """Return the paths of the engine's modules inside of its package; of one that was moved the newest."""
+    return frozenset(_content()["files"][ENGINE])
 
 
 def is_model_type(message: str) -> bool:
