@@ -42,7 +42,8 @@ _NOT: Final = re.compile(
     r"(?i)\b(?:not|never|should|would|could|may|might|must|will(?! (?:re)?solve| fix)|expect\w{0,3}|intended|"
     r"supposed|hop(?:e|ing)|seems? to|unable|none|nothing|neither|cannot|can't|no (?:luck|amount)|"
     r"to see (?:if|whether)|whether|wonder\w{0,3}|all works|for a while|like to|try|until|once it|usually|"
-    r"sometimes|how|feature|confused|(?:happens?|occurs?|fails?|crash\w{0,2}|persists?) even|works? but (?:it )?(?:fails|crash\w{0,4}|hangs))\b|n't\b|\?$|:$"
+    r"sometimes|how|feature|confused|(?:happens?|occurs?|fails?|crash\w{0,2}|persists?) even|"
+    r"works? but (?:it )?(?:fails|crash\w{0,4}|hangs))\b|n't\b|\?$|:$"
 )
 """What says that it does not, or that it is a wish, a question or a supposition."""
 MOST_WRAPPED: Final = 4
