@@ -223,3 +223,21 @@ def test_a_library_that_is_too_new_wrote_no_file() -> None:
 
 def test_a_sentence_on_gpus_is_no_backend_that_refuses() -> None:
     assert find_failure(read_lines("Our kernels run fast. Only SM 9.x and newer GPUs have TMA.\n")) is None
+
+
+def test_a_symbol_that_another_library_lacks_is_not_of_the_engine_s_extension() -> None:
+    text = """\
+WARNING [interface.py:1] Failed to import from vllm._C: ModuleNotFoundError
+ImportError: /x/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorC2E
+"""
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert found.cause == "build_does_not_match"
+    assert "_C.abi3.so" not in found.means
+
+
+def test_what_is_loaded_already_is_an_adapter_only_in_the_server_s_words() -> None:
+    found = find_failure(read_lines('It "has already been loaded." The start failed.\n'))
+
+    assert found is None or found.cause is None
