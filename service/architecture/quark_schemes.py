@@ -74,6 +74,7 @@ def _scheme(part: Config) -> WeightScheme | None:
             GRANULARITIES[shared],
             block=block_sides(weights, "block_size"),
             static_activations=_is_static(part),
+            channel_activations=_is_static(part) and _activation_scales(part) == "per_channel",
             byte_zero_points=kind == "int8",
             float32_biases=True,
         )
@@ -87,6 +88,11 @@ def _activations(part: Config) -> Config | None:
 def _activation_type(part: Config) -> str:
     activations = _activations(part)
     return "" if activations is None else activations.text("dtype")
+
+
+def _activation_scales(part: Config) -> str:
+    activations = _activations(part)
+    return "" if activations is None else activations.text("qscheme")
 
 
 def _is_static(part: Config) -> bool:

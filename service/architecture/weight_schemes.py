@@ -80,6 +80,8 @@ class WeightScheme:
     """The sizes of experts are rounded up to multiples that the kernels of MXFP4 ask for."""
     activation_type: str = ""
     """The type to which activations are rounded, as Quark's config calls it; empty for others."""
+    channel_activations: bool = False
+    """Static activations have a scale for each channel, not one for all."""
     compressed: CompressedGroup | None = None
     """What a compressed-tensors config says of these modules."""
 

@@ -18,6 +18,7 @@ from service.memory.weights.modules import Experts
 
 FP8_CAPABILITY: Final = (8, 9)
 """The first with kernels for activations in 8 bits: QuarkW8A8Fp8.get_min_capability."""
+NO_SCHEME: Final = "No quark compatible scheme was found."
 FP4: Final = "fp4"
 FP4_BITS: Final = 4
 EMULATION: Final = (
@@ -31,9 +32,12 @@ def quark_linear(
 ) -> Iterator[tuple[str, str]]:
     """Yield what the release raises about a linear layer.
 
-    Source: vLLM 0.14.0 to 0.33.0, quark.py QuarkConfig._get_scheme_from_config: _check_scheme_supported.
+    Source: vLLM 0.14.0 to 0.33.0, quark.py QuarkConfig._get_scheme_from_config: _check_scheme_supported, and
+    _is_fp8_w8a8, which takes static activations with one scale alone (0.20.2 to 0.33.0).
     """
-    if scheme.format is WeightFormat.FP8 and capability < FP8_CAPABILITY:
+    if scheme.format is WeightFormat.FP8 and scheme.channel_activations:
+        yield "NotImplementedError", NO_SCHEME
+    elif scheme.format is WeightFormat.FP8 and capability < FP8_CAPABILITY:
         major, minor = capability
         yield rules.fp8_error, rules.fp8_refusal.format(capability=10 * major + minor)
 
