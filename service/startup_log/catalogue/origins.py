@@ -347,6 +347,7 @@ _ORIGINS: Final = read_toml("service.startup_log.catalogue", "origins.toml")
 _PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
 _CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
 _PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
+BY_PART: Final[Mapping[str, Part]] = {part.name: part for part in (*_PASSED, *_PARTS)}
 _STEPS: Final = tuple(map(_part, _ORIGINS["step"]))
 _REACHED: Final = tuple(
     (name, frozenset(functions)) for name, functions in _ORIGINS["reached"]["functions"].items()

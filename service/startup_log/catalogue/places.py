@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.bundled_toml import read_toml
+from service.startup_log.catalogue.origins import BY_PART
 from service.startup_log.catalogue.phrases import CAUSES, CauseForm
 from service.startup_log.errors.tracebacks import Frame
 
@@ -39,12 +40,14 @@ def form_by_place(cause: str, frames: Sequence[Frame]) -> CauseForm | None:
 
 def _place(table: Mapping[str, Any]) -> Place:
     known = {cause.name for cause in CAUSES}
-    keys = {"files", "functions", "causes", "means", "remedy", "source"}
-    if wrong := sorted({*table["causes"]} - known | (table.keys() ^ keys) - {"functions", "named"}):
+    keys = {"causes", "means", "remedy", "source", "part" if "part" in table else "files"}
+    named = set() if "part" in table else {"functions", "named"}
+    if wrong := sorted({*table["causes"]} - known | (table.keys() ^ keys) - named):
         raise ValueError(f"places.toml: unknown causes, or keys that are unknown or absent: {wrong}")
+    part = BY_PART[table["part"]] if "part" in table else None
     return Place(
-        tuple(table["files"]),
-        frozenset(table.get("functions", ())),
+        tuple(table["files"]) if part is None else part.files,
+        frozenset(table.get("functions", ())) if part is None else part.functions,
         tuple(table.get("named", ())),
         frozenset(table["causes"]),
         CauseForm(table["means"], table["remedy"]),
