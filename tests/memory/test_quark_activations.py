@@ -1,8 +1,8 @@
 """Quark's fp8 with static activations, whose scales are one for all or one for each channel.
 
 vLLM 0.20.2, 0.26.0 and 0.33.0 were asked: with a scale for each channel they raise "No quark compatible
-scheme was found". With one for all 0.20.2 and 0.33.0 start, asked with a scale for each output of the weights;
-the rest follows from quark.py _is_fp8_w8a8.
+scheme was found". With one for all 0.20.2 and 0.33.0 start, asked with a scale for each output of the
+weights; the rest follows from quark.py _is_fp8_w8a8.
 """
 
 from typing import Any
