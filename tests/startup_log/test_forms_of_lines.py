@@ -1,7 +1,8 @@
 """A failure is the same whatever wrote its log down: collectors, services, pagers, people."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -53,12 +54,20 @@ def _named(text: str) -> str | None:
     return None if failure is None or failure.cause is None else failure.cause.name
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_cause_stays_in_another_form(form: str) -> None:
-    """Headings of Markdown are none in other forms: texts that begin with one are left out."""
+@cache
+def _texts() -> Sequence[tuple[str, str]]:
+    """Return texts with the cause that is named in them.
+
+    Headings of Markdown are none in other forms: texts that begin with one are left out.
+    """
     rows = map(json.loads, (Path(DATA) / "gathered.jsonl").read_text("utf-8").splitlines())
     texts = [row["text"].rstrip() for row in rows if row["cause"] and not row["text"].startswith("#")]
-    known = [(text, cause) for text in texts if (cause := _named(text)) is not None]
+    return [(text, cause) for text in texts if (cause := _named(text)) is not None]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_cause_stays_in_another_form(form: str) -> None:
+    known = _texts()
     other = [text for text, cause in known if _named("\n".join(FORMS[form](text.split("\n")))) != cause]
     assert len(known) > 30
     assert len(other) <= 1
