@@ -16,7 +16,7 @@ from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.profile_run import ProfileRun
 from service.memory.weights.schemes.quantized import FLOAT32
-from service.units import MIB
+from service.units import MIB, ceil_div
 
 CHUNK: Final = 4
 """Number of prompts whose keys are gathered at once (PREFILL_CHUNK_SIZE)."""
@@ -103,7 +103,7 @@ def gathered_bytes(architecture: ModelArchitecture, contexts: int, run: ProfileR
     """
     sizes = [0]
     for mixer in compressed_mixers(architecture):
-        groups = -(-run.length // mixer.compress_ratio) if mixer.reads_compressed else 0
+        groups = ceil_div(run.length, mixer.compress_ratio) if mixer.reads_compressed else 0
         rows = groups + mixer.sliding_window + run.tokens
         sizes.append(CHUNK * rows * mixer.head_size * run.element_bytes)
         if mixer.indexer is not None and mixer.reads_compressed:
