@@ -39,6 +39,7 @@ from service.startup_log.failures.logged_failure import (
     of_known,
 )
 from service.startup_log.failures.lost_peers import of_lost_peer
+from service.startup_log.failures.named_variables import with_variable
 from service.startup_log.failures.native_backtraces import of_backtrace
 from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.printed_lines import printed_lines
@@ -100,7 +101,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         found = noted or found
     if found is None or (found.cause is None and found.paraphrased and found.follows):
         return found if no_report else of_lost_peer(printed) or found
-    found = _with_cut_end(with_checking_part(found), lines)
+    found = with_variable(_with_cut_end(with_checking_part(found), lines), lines)
     if found.cause is None:
         return found
     if (older := _of_driver(found, lines)) is not None:
@@ -221,7 +222,7 @@ def _of_weak(
         return with_cut_calls(of_exception(named, lines), lines)
     if best.cause.name in ENDED and (quoted := of_quoting_title(lines)) is not None:
         return quoted
-    if best.cause.name == RESTARTS and (said := _of_people_alone(roots, lines)) is not None:
+    if _is_said_alone(best, lines) and (said := _of_people_alone(roots, lines)) is not None:
         return said
     found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
     unsaid = best.cause.name in OF_OTHERS | {REQUEST} and best.cause.form_of(found.message) is None
@@ -230,6 +231,15 @@ def _of_weak(
         return with_title(called, lines) if called.cause is None else called
     # A message of a form of its own says why.
     return found if best.cause.form_of(found.message) is not None else with_title(found, lines)
+
+
+def _is_said_alone(ended: KnownWords, lines: Sequence[LogLine]) -> bool:
+    """Whether the words of an end are such that what a person says of its reason comes before them.
+
+    So are those of a container that ended again and again, and of an end that only a sentence quotes.
+    """
+    quoted = ended.cause.name == DIED and not any(line.is_logged for line in lines)
+    return ended.cause.name == RESTARTS or quoted
 
 
 def _of_people_alone(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:

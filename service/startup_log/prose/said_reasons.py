@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from service.startup_log.catalogue.phrases import WRAPPERS
+from service.startup_log.prose.labelled_parts import REASON, labelled
 from service.startup_log.prose.sentences import sentences
 from service.startup_log.prose.what_works import MOST_OF_SENTENCE, ReportedToWork
 from service.startup_log.text.lines import LogLine
@@ -33,8 +34,23 @@ _OPEN: Final = re.compile(
 """What shows that it asks for the reason, supposes one, denies it, or does not end with it."""
 
 
+_NOT_KNOWN: Final = re.compile(
+    r"(?i)\b(?:unknown|unclear|not (?:yet )?(?:known|found|identified)|tbd|todo|under investigation|"
+    r"pending|n/?a)\b"
+)
+"""What shows that the part under a label gives no reason."""
+
+
 def said_reason(lines: Sequence[LogLine]) -> ReportedToWork | None:
-    """Return the first sentence below the title that says why something failed, unchecked."""
+    """Return what a text says of why something failed, unchecked: a part with such a label, or a sentence."""
+    part = labelled(lines, REASON)
+    if part is not None and not _NOT_KNOWN.search(part[1]):
+        return ReportedToWork(part[0].number, part[1][:MOST_OF_SENTENCE])
+    return _said_in_sentence(lines)
+
+
+def _said_in_sentence(lines: Sequence[LogLine]) -> ReportedToWork | None:
+    """Return the first sentence below the title that says why something failed."""
     if not any(word in line.text for line in lines if line.origin is None for word in _WORDS):
         return None
     for each in sentences(lines):

@@ -57,6 +57,8 @@ _ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uf
 _CLAUSES: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f\uff0c])")
 """Ends of sentences, and of clauses in Chinese, which say one thing each."""
 _HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
+_QUESTION: Final = re.compile(r"(?:Q\d{0,2}|\u95ee\u9898 ?\d{0,2}|\ubb38\uc81c ?\d{0,2}) ?[:\uff1a] ?")
+"""What numbers a heading in a list of questions and problems."""
 _REPORTED: Final = re.compile(
     r"^#{2,4} (?:\S{1,3} )?(?:Describe the bug|Your current environment|Bug description)"
 )
@@ -249,8 +251,10 @@ def _is_language(text: str) -> bool:
 
 def _heads_section(line: LogLine) -> bool:
     """Whether the first line of a text heads a section of a document, and says what it is about."""
-    text = line.text.lstrip("#").strip()
-    if not line.text.startswith("##") or _REPORTED.match(line.text) or len(text.split()) < LEAST_WORDS:
+    text = _QUESTION.sub("", line.text.lstrip("#").strip(" *:\uff1a"))
+    heads = line.text.startswith(("##", "**")) and not _REPORTED.match(line.text)
+    # Chinese and Japanese have no blanks between words.
+    if not heads or (text.isascii() and len(text.split()) < LEAST_WORDS):
         return False
     return _is_said(replace(line, text=text))
 

@@ -40,7 +40,8 @@ _WISHES: Final = re.compile(
 """What shows that a sentence says how it should be."""
 _SUPPOSES: Final = re.compile(
     r" (?:may|might|could|would) (?:also |then |still )?"
-    r"(?:result|lead|cause|occur|happen|fail|run out|hang|crash|oom|slow) |^ (?:do not|don't|never|avoid) "
+    r"(?:result|lead|cause|occur|happen|fail|run out|hang|crash|oom|slow) |^ (?:do not|don't|never|avoid) |"
+    r"^ if (?:the )?(?:vllm|server|engine|process|container) (?:crashes|crashed|dies|died|was killed) "
 )
 """What shows that a sentence warns of what has not happened, or advises against it."""
 _ATTEMPTS: Final = re.compile(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Final
 
+from service.startup_log.prose.labelled_parts import FIX, labelled
 from service.startup_log.prose.sentences import sentences
 from service.startup_log.text.lines import LogLine
 
@@ -103,7 +104,15 @@ class ReportedToWork:
 
 def what_works(lines: Sequence[LogLine]) -> tuple[ReportedToWork, ...]:
     """Return the first sentences of a text that say with what it works, unchecked."""
-    return tuple(islice(_said(lines), MOST))
+    return tuple(islice(_said(lines), MOST)) or _labelled_fix(lines)
+
+
+def _labelled_fix(lines: Sequence[LogLine]) -> tuple[ReportedToWork, ...]:
+    """Return the part that is labelled as what mended it; none that says that nothing did."""
+    part = labelled(lines, FIX)
+    if part is None or _OPEN.search(part[1]) is not None:
+        return ()
+    return (ReportedToWork(part[0].number, part[1][:MOST_OF_SENTENCE]),)
 
 
 def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:

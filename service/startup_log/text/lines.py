@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
+from service.startup_log.text.comment_blocks import without_comment_marks
 from service.startup_log.text.escaped_lines import unescaped, without_metadata
 from service.startup_log.text.joined_lines import separated, separated_alone
 from service.startup_log.text.long_logs import AROUND, MARKERS, CondensedLog, LogCondenser
@@ -127,7 +128,7 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     numbered = _numbered(log.removesuffix("\n")) if isinstance(log, str) else log.numbered
     if len(numbered) > MAX_LINES:
         numbered = tuple(_ends_and_failures(numbered))
-    texts = without_numbers(without_metadata([text for _, text in numbered]))
+    texts = without_comment_marks(without_numbers(without_metadata([text for _, text in numbered])))
     numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
     written = ((number, part) for number, text in numbered for part in unescaped(text).splitlines() or ("",))
