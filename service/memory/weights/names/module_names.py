@@ -105,13 +105,18 @@ class ModuleNames:
         """Whether an entry without operators is the name, after one of some prefixes."""
         return self._is_listed(_prefixed(name, prefixes))
 
-    def _is_listed(self, written: tuple[str, ...]) -> bool:
+    def _is_listed(self, written: Sequence[str]) -> bool:
         return any(not names.texts.isdisjoint(written) for names in self.names)
 
     def end(self, name: str, prefixes: tuple[str, ...] = PREFIXES) -> bool:
         """Whether an entry without operators is the last parts of the engine's name of a module."""
-        parts = (name if prefixes == PREFIXES else prefixes[0] + name).split(".")
-        return self._is_listed(tuple(".".join(parts[begin:]) for begin in range(1, len(parts))))
+        inside = name if prefixes == PREFIXES else prefixes[0] + name
+        ends = []
+        at = inside.find(".")
+        while at >= 0:
+            ends.append(inside[at + 1 :])
+            at = inside.find(".", at + 1)
+        return self._is_listed(ends)
 
     def _matched(self, name: str, prefixes: tuple[str, ...]) -> bool:
         written = _prefixed(name, prefixes)

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.quantization import AUTO_ROUND, Quantization
 from service.architecture.weight_schemes import (
     MXFP4_GROUP,
@@ -34,6 +35,10 @@ _LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model", "vit_large_projector
 
 Source: vLLM 0.11.2 to 0.33.0, ModelOptQuantConfigBase.get_quant_method.
 """
+
+
+FoundSchemes: TypeAlias = dict[tuple[str, tuple[str, ...]], WeightScheme | None]
+"""Schemes that were found, by a module's name and its projections."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +165,8 @@ class ModuleSchemes:
         return known[name, parts]
 
     @cached_property
-    def _schemes(self) -> dict[tuple[str, tuple[str, ...]], WeightScheme | None]:
-        return {}
+    def _schemes(self) -> FoundSchemes:
+        return _found_schemes(self.quantization, self.layout, self.maps_parts, self.spelling)
 
     def _found_scheme(self, name: str, parts: tuple[str, ...]) -> WeightScheme | None:
         quantization = self.quantization
@@ -229,6 +234,16 @@ class ModuleSchemes:
         if scheme.format is WeightFormat.MXFP8:
             return self.layout.mixed_mxfp8
         return self.layout.weight_only_nvfp4 or not scheme.weight_only
+
+
+@LONG_LISTS.emptied
+@lru_cache(maxsize=64)
+def _found_schemes(
+    quantization: Quantization | None, layout: QuantizedLayout, maps_parts: bool, spelling: Spelling
+) -> FoundSchemes:
+    """Return where schemes are kept: they are the same on any number of GPUs as in the whole checkpoint."""
+    del quantization, layout, maps_parts, spelling
+    return {}
 
 
 def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], bool]:
