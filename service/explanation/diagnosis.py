@@ -66,6 +66,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         notes=(
             *_said_reason(logged, log),
             *_of_titled_settings(logged, log),
+            *_of_said_releases(log),
             *beside.notes,
             *_of_many_gpus(fixes, run),
             *cost_notes(fixes),
@@ -94,11 +95,25 @@ def _said_reason(logged: Failure, log: StartupLog) -> Iterator[str]:
 
 def _of_titled_settings(logged: Failure, log: StartupLog) -> Iterator[str]:
     """Yield which settings of the title to leave out, where only the place of a fault is known."""
-    vague = logged.cause is None or logged.cause.name == FAULT or logged.by_place
-    if vague and log.around.titled and not log.earlier:
-        settings = " and ".join(log.around.titled)
-        each = "it" if len(log.around.titled) == 1 else "each of them"
+    cause = logged.cause
+    vague = cause is None or cause.name == FAULT or logged.by_place or logged.paraphrased
+    named = [each for each in log.around.titled if cause is None or each not in cause.remedy]
+    if vague and named and not log.earlier:
+        settings = " and ".join(named)
+        each = "it" if len(named) == 1 else "each of them"
         yield f"The title names {settings}: a start without {each} shows whether that is the reason."
+
+
+def _of_said_releases(log: StartupLog) -> Iterator[str]:
+    """Yield what a person says of two releases: with which it works, and where the reason lies."""
+    said = log.around.releases
+    if said is None or log.earlier:
+        return
+    told = f"The text says on line {said.line} that it works with {said.works} and not with {said.fails}"
+    if said.is_regression:
+        yield f"{told}: stay with {said.works} until a later release mends it; the reason is in what changed."
+    else:
+        yield f"{told}: use {said.works} or a later release."
 
 
 def _of_many_gpus(fixes: Sequence[Fix], run: PlannedStart | None) -> Iterator[str]:

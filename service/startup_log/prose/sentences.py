@@ -30,7 +30,8 @@ _TAGS: Final = re.compile(
 )
 _TAG: Final = re.compile(r"\[([^\]\[]{1,40})\]")
 _NO_VERB: Final = (
-    r"(?!.{0,200}\b(?:fail|error|cannot|hang|when|after|does|not|crash|takes|stuck|never)[a-z]{0,4}\b)"
+    r"(?!.{0,200}\b(?:fail|error|cannot|hang|when|after|does|not|crash|takes|stuck|never|need|solve|fixes|fixed|work)"
+    r"[a-z]{0,4}\b)"
 )
 _NO_FAULT: Final = r"(?i:(?!.{0,60}\b(?:cannot|fail|error|unable|issue|problem)))"
 _UNSAID: Final = (
@@ -41,7 +42,7 @@ _UNSAID: Final = (
     rf"(?:sudo |nohup )?(?:docker|python3?|pip3?|uv|export|curl|kubectl|helm|git|apt|conda) {_NO_VERB}",
     # Source code, JSON, and exceptions.
     r"import |from \w+ import|raise \w|def |class \w+[(:]|return |assert |self\.|@\w",
-    r"'[^']{1,80}': ?|\"[^\"]{1,80}\": ?|[\w.]{1,80}\((?!\) [a-z]{2,20} [a-z]{2,20} )|\s*\^",
+    r"'[^']{1,80}': ?|\"[^\"]{1,80}\": ?|[A-Za-z0-9_.]{1,80}\((?!\) [a-z]{2,20} [a-z]{2,20} )|\s*\^",
     r"(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): ",
     # Log lines of other programs, and what collect_env and pip print.
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\b",

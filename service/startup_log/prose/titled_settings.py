@@ -13,7 +13,7 @@ MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 MOST: Final = 3
 """Settings that are named of one title."""
-_CASE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabling|setting)\b|\+")
+_CASE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabling|setting|once|after)\b|\+")
 """What stands before the settings of the case in which it fails."""
 _OTHER: Final = re.compile(
     r"(?i)\b(?:without|support|add|allow|default|ignored?|no effect|missing|"
@@ -22,16 +22,27 @@ _OTHER: Final = re.compile(
 """What shows that a title is about the setting itself, or that it fails without it."""
 
 
+_NAMED: Final = re.compile(
+    r"(?<![\w.-])[a-z][a-z0-9]{1,30}(?:_[a-z0-9]{1,30}){1,6}(?:=(?:True|False|\d{1,6})(?!\w)|(?![\w.(=]))"
+)
+"""An argument as a program passes it: `num_scheduler_steps=8`."""
+_WHICH_DEVICES: Final = "_VISIBLE_DEVICES="
+"""A variable that says which devices a start uses, and not how."""
+
+
 def titled_settings(lines: Sequence[LogLine]) -> tuple[str, ...]:
     """Return the flags and variables with which something fails, by the title."""
     title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
-    first = SETTING.search(title)
-    if first is None or _OTHER.search(title) or _CASE.search(title[: first.start()]) is None:
+    found = sorted((*SETTING.finditer(title), *_NAMED.finditer(title)), key=lambda each: each.start())
+    known = [each for each in found if _is_known(each[0])]
+    if not known or _OTHER.search(title) or _CASE.search(title[: known[0].start()]) is None:
         return ()
-    named = dict.fromkeys(SETTING.findall(title))
-    return tuple(each for each in named if _is_known(each))[:MOST]
+    return tuple(dict.fromkeys(each[0] for each in known))[:MOST]
 
 
 def _is_known(setting: str) -> bool:
-    """Whether a flag or a variable is one of the engine's, of any release."""
-    return bool(releases_with(setting.partition("=")[0]))
+    """Whether a flag or an argument is one of the engine's, of any release, or it is given a value."""
+    if setting[:1].isupper() or ("=" in setting and not setting.startswith("-")):
+        return _WHICH_DEVICES not in setting
+    flag = setting if setting.startswith("-") else f"--{setting.replace('_', '-')}"
+    return bool(releases_with(flag))

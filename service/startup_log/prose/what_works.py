@@ -17,11 +17,13 @@ MOST_OF_SENTENCE: Final = 240
 _WORKS: Final = re.compile(
     r"(?i)\b(?:works?|worked|(?:runs?|ran|starts?|boots?|loads?|serves?) (?:fine|normally|successfully|well)|"
     r"workaround(?= ?:)|(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|"
+    r"(?:is|was|are) working|is all (?:you|i|we) need(?:ed)?|"
     r"no longer (?:happens|occurs|crashes|fails)|"
     r"(?:is|was|get|gets|got) (?:resolved|solved|fixed) (?:by|with|when|after)|"
     r"(?:does|did)(?:n't| not) (?:happen|occur|appear)|"
-    r"(?:solve|solves|resolve|resolves|fix|fixes) (?:it|this|the (?:issue|problem|error))|"
-    r"(?:solved|resolved|fixed) (?:it|this|that)(?= ?[.,;:]|$)|"
+    r"(?:solve|solves|resolve|resolves|fix|fixes) (?:it|this|the (?:issue|problem|error|bug|crash|leak))|"
+    r"(?:solved|resolved|fixed) (?:it|this|that)(?= (?:for (?:me|us)|on my)|[ ]?[.,;:!]|$)|"
+    r"(?:solved|resolved|fixed) (?:the|this|my|our) (?:issue|problem|error|bug|crash|hang|leak)|"
     r"unless (?:you|we|i) (?:set|turn|pass|add|use|disable|enable|install)\w{0,3})\b"
 )
 """What says that something works."""
@@ -35,7 +37,7 @@ _WORKS_IN_CJK: Final = re.compile(
 """The same in Chinese, Japanese and Korean, with what it works with."""
 _GIVEN: Final = re.compile(
     r"(?i)\b(?:when|if|with|without|after|by|using|setting|downgrad\w{1,4}|revert\w{0,4}|remov\w{1,4}|disabl\w{1,4}|"
-    r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but|on v?\d|"
+    r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but|on v?\d|default|pip install|"
     r"in (?:vllm )?v?0\.\d|regress\w{0,6}|configurations?)\b|`"
 )
 """What names that with which it works, or the case in which it does."""
