@@ -109,11 +109,11 @@ def _of_said_releases(log: StartupLog) -> Iterator[str]:
     said = log.around.releases
     if said is None or log.earlier:
         return
-    told = f"The text says on line {said.line} that it works with {said.works} and not with {said.fails}"
+    words = f"The text says on line {said.line} that it works with {said.works} and not with {said.fails}"
     if said.is_regression:
-        yield f"{told}: stay with {said.works} until a later release mends it; the reason is in what changed."
+        yield f"{words}: stay with {said.works} until a later one mends it; the reason is in what changed."
     else:
-        yield f"{told}: use {said.works} or a later release."
+        yield f"{words}: use {said.works} or a later release."
 
 
 def _of_many_gpus(fixes: Sequence[Fix], run: PlannedStart | None) -> Iterator[str]:
