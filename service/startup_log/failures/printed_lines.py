@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from service.startup_log.catalogue.known_words import SearchedLines
 from service.startup_log.errors.conditional_errors import names_other_engines, of_other_engines
+from service.startup_log.errors.ended_workers import ended_with_engine
 from service.startup_log.errors.exceptions import raised_in
 from service.startup_log.errors.passed_over import passed_over
 from service.startup_log.errors.shown_code import blanked, without_code
@@ -18,7 +19,7 @@ def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
     A message that was wrapped is read in one line.
     """
     shown = unwrapped(without_code(lines))
-    if over := passed_over(shown) | of_whole_builds(shown):
+    if over := passed_over(shown) | of_whole_builds(shown) | ended_with_engine(shown):
         shown = blanked(shown, over)
     printed = lines if shown is lines and isinstance(lines, SearchedLines) else SearchedLines(shown)
     if not names_other_engines(printed):
