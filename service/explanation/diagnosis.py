@@ -64,6 +64,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         fixes=fixes,
         offers=() if beside.is_planned else offers(log.at_failure, failure),
         notes=(
+            *_claim_of_title(logged, log),
             *_said_reason(logged, log),
             *_of_titled_settings(logged, log),
             *_of_said_releases(log),
@@ -84,6 +85,14 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         works=() if log.earlier else log.around.works,
         wanted=wanted_lines(logged),
     )
+
+
+def _claim_of_title(logged: Failure, log: StartupLog) -> Iterator[str]:
+    """Yield what the title says, where the text shows neither a cause nor an exception."""
+    claim = log.around.claim
+    unknown = logged.cause is None and not logged.type and not log.earlier
+    if unknown and claim is not None and claim.line != logged.line:
+        yield f"The title says, which no message here confirms: {claim.words}"
 
 
 def _said_reason(logged: Failure, log: StartupLog) -> Iterator[str]:

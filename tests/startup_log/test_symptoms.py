@@ -60,7 +60,7 @@ TITLES = [
     ("OOM error when loading LoRA adapters", "out_of_memory"),
     ("GPU memory accounting issue with multiple vLLM instances", "memory_taken_by_others"),
     # vllm-project/vllm#31782, #25241, #28098, #35720 and docker/model-runner#611.
-    ("**NVFP4-quantized** MoE models (llm-compressor) fail to initialize", "quantization_not_supported"),
+    ("**NVFP4-quantized** MoE models (llm-compressor) fail to initialize", "quantized_model_failed"),
     ("BF16 and INT8 dtype mismatch when a quantized model runs", "tensors_do_not_fit"),
     ("kv cache fp8 crash on sm<89", "fp8_cache_on_old_gpu"),
     ("all-minilm fails to load without --runner pooling", "pooling_not_supported"),
@@ -69,7 +69,7 @@ TITLES = [
     ("it throws miss some weight, but the model has no such weights", "weights_do_not_fit_the_class"),
     ("crashes when the weights are loaded directly from S3", "object_storage_refused"),
     ("Error when loading a model merged after training", "weights_do_not_fit_the_class"),
-    ("W8A8 model can't be load by vllm", "quantization_not_supported"),
+    ("W8A8 model can't be load by vllm", "quantized_model_failed"),
     # gpustack/gpustack#2259, vllm-project/vllm#11762, #36279 and flagos-ai/vllm-plugin-FL#471.
     ("The schedule does not meet that it is divisible by the attention heads", "heads_do_not_divide"),
     ("Failed to apply Qwen2VLProcessor when serving a fine model", "multimodal_input_not_processed"),
@@ -137,7 +137,7 @@ def test_a_mark_of_a_form_is_no_part_of_a_title() -> None:
 
     assert failure is not None
     assert failure.cause is not None
-    assert failure.cause.name == "quantization_not_supported"
+    assert failure.cause.name == "quantized_model_failed"
 
 
 def test_a_heading_is_one_sentence() -> None:
@@ -146,7 +146,7 @@ def test_a_heading_is_one_sentence() -> None:
 
     assert failure is not None
     assert failure.cause is not None
-    assert failure.cause.name == "quantization_not_supported"
+    assert failure.cause.name == "quantized_model_failed"
 
 
 @pytest.mark.parametrize("text", QUIET)

@@ -187,7 +187,7 @@ def test_python_s_own_words_above_a_cut_traceback_count() -> None:
             "[ERROR] 2026-01-02-03:04:05 (PID:2771862, Device:0, RankID:-1) ERR01100 OPS call acl api failed",
             "ascend_fault",
         ),
-        ("# [Bug]: XPU (Arc A770) is broken since 0.10.0", "xpu_fault"),
+        ("# [Bug]: XPU (Arc A770) is broken since 0.10.0", "intel_gpu_failed"),
         ("# A kernel writes its state out of range and kills EngineCore", "illegal_memory_access"),
         ("# [Bug]: workers hang under load, sample_tokens RPC timeout, EngineDeadError", "step_timed_out"),
         (

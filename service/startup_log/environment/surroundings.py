@@ -12,7 +12,7 @@ from service.startup_log.environment.host_facts import host_facts, tried_actions
 from service.startup_log.environment.ray_resources import RayGpus, read_ray_gpus
 from service.startup_log.prose.said_reasons import said_reason
 from service.startup_log.prose.said_releases import SaidReleases, said_releases
-from service.startup_log.prose.titled_settings import titled_settings
+from service.startup_log.prose.titled_settings import claim_of_title, titled_settings
 from service.startup_log.prose.what_works import ReportedToWork, what_works
 from service.startup_log.text.lines import LogLine
 
@@ -195,6 +195,8 @@ class Surroundings:
     """The sentence that says why it failed."""
     releases: SaidReleases | None = None
     """A release with which it works, and one with which it does not."""
+    claim: ReportedToWork | None = None
+    """The title, where it claims something."""
     titled: tuple[str, ...] = ()
     """Flags and variables with which it fails, by the title."""
     host: frozenset[str] = frozenset()
@@ -227,6 +229,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         works=works,
         reason=said_reason(lines),
         releases=said_releases(lines),
+        claim=claim_of_title(lines),
         titled=titled_settings(lines),
         host=host_facts(lines),
         tried=tried_actions(lines),

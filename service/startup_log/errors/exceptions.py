@@ -70,6 +70,7 @@ _IN_WORKER: Final = re.compile(
 )
 """vLLM 0.4.3 to 0.6.6, executor/multiproc_worker_utils.py: what a worker raised, without the class."""
 PYTHON_WORDS: Final = (
+    ("' has no attribute '", "AttributeError"),
     (" object has no attribute '", "AttributeError"),
     ("() got an unexpected keyword argument", "TypeError"),
     ("required positional argument", "TypeError"),

@@ -1,6 +1,7 @@
 """Finds a failure in sentences: those of a person, and the program's without the class of an exception."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from service.startup_log.catalogue.engine_errors import error_in_text
@@ -116,7 +117,13 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
         if answer is not None:
             return of_known(KnownWords(*answer, {}), (), {}, lines)
     says_nothing = found is None or (found.cause is None and is_wrapper(found.sentence.line.text))
-    return None if found is None or says_nothing else as_described(found)
+    return None if found is None or says_nothing else _with_quoted_class(as_described(found))
+
+
+def _with_quoted_class(failure: Failure) -> Failure:
+    """Return a failure that a person only complains of with the class of Python's error that they quote."""
+    type_name = next((name for words, name in OF_PYTHON if words in failure.message and name), "")
+    return failure if failure.cause or not type_name else replace(failure, type=type_name, follows=False)
 
 
 def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | None:

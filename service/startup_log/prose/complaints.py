@@ -52,6 +52,14 @@ _CHANGES: Final = re.compile(
     r"|^#{0,2} ?(?:fix|fixes|add|adds|support|enable|update|bump|remove|guard|revert)\b"
 )
 """Headings of the forms for changes of code, and beginnings of their titles."""
+_OF_COMMIT: Final = re.compile(
+    r"(?i)^#{0,2} ?(?:\[[^\]\[]{1,40}\] ?){0,3}"
+    r"(?:\[(?:bug-?fix|fix|feat|chore|refactor|perf|docs?|ci|build|test)\]|"
+    r"(?:bug-?fix|fix|feat|chore|refactor|perf|docs|build|test|ci)(?:\([^)(]{1,40}\))?!?: )"
+)
+"""Beginning of the title of a commit: the kind of the change behind those of its parts."""
+_ANSWERS: Final = re.compile(r"(?i)^(?:fix(?:es)?|closes?|resolves?):? (?:[\w./-]{0,60}#\d{1,6}|https?://)")
+"""A line that names the issue which a change ends."""
 
 
 def describes_change(lines: Sequence[LogLine]) -> bool:
@@ -62,6 +70,9 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
         return False
     described = any(_THIS_CHANGE.match(line.text) for line in lines[:MOST_OF_CHANGE])
     if described or any(map(_CHANGE.match, heads)):
+        return True
+    answers = any(_ANSWERS.match(line.text) for line in lines[:MOST_OF_CHANGE])
+    if _OF_COMMIT.match(title) is not None and (answers or any(map(_SUMMARY.match, heads))):
         return True
     return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
 

@@ -23,6 +23,8 @@ LONGEST: Final = 400
 """Characters of a sentence that are read."""
 LEAST_WORDS: Final = 4
 """Words of a sentence below the title."""
+MOST_EMPTY: Final = 2
+"""Empty lines below the end of a text."""
 _PLAIN: Final = 0.6
 """Share of the words of a sentence that are words, and not numbers, paths or code."""
 _TAGS: Final = re.compile(
@@ -234,8 +236,13 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
 
 
 def _begins_fenced(lines: Sequence[LogLine]) -> bool:
-    """Whether a text begins within a block of code: it has one fence too many, and ends with the last one."""
+    """Whether a text begins within a block of code: it has one fence too many, and ends with the last one.
+
+    Many empty lines below that are source whose words were taken out, so that the last fence opens its block.
+    """
     fences = [line for line in lines if _FENCE.match(line.text)]
+    if fences and lines[-1].number - fences[-1].number > MOST_EMPTY:
+        return False
     last = next((line for line in reversed(lines) if line.text), None)
     return (
         len(fences) % 2 == 1

@@ -53,7 +53,8 @@ _ATTEMPTS: Final = re.compile(
 _OF_EXCEPTION: Final = "raises failed "
 """What an exception says of itself by being one, in the words of people."""
 _OF_CODE: Final = re.compile(
-    r" (?:assertionerror|typeerror|keyerror|attributeerror|indexerror|unboundlocalerror|nameerror) "
+    r" (?:assertionerror|typeerror|keyerror|attributeerror|indexerror|unboundlocalerror|nameerror|"
+    r"has no attribute) "
 )
 """Exceptions of Python's own, which say that the code met a state that it was not written for."""
 _ASKS: Final = re.compile(

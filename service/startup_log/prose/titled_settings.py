@@ -1,4 +1,4 @@
-"""Finds the settings with which something fails, as the title of a text names them."""
+"""Finds what the title of a text claims, and the settings with which something fails by it."""
 
 import re
 from collections.abc import Sequence
@@ -6,11 +6,13 @@ from typing import Final
 
 from service.engines.arguments.arguments import releases_with
 from service.startup_log.prose.sentences import sentences
-from service.startup_log.prose.what_works import SETTING
+from service.startup_log.prose.what_works import MOST_OF_SENTENCE, SETTING, ReportedToWork
 from service.startup_log.text.lines import LogLine
 
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
+LEAST_OF_CLAIM: Final = 4
+"""Words of a title that claims something."""
 MOST: Final = 3
 """Settings that are named of one title."""
 _CASE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabling|setting|once|after)\b|\+")
@@ -28,6 +30,14 @@ _NAMED: Final = re.compile(
 """An argument as a program passes it: `num_scheduler_steps=8`."""
 _WHICH_DEVICES: Final = "_VISIBLE_DEVICES="
 """A variable that says which devices a start uses, and not how."""
+
+
+def claim_of_title(lines: Sequence[LogLine]) -> ReportedToWork | None:
+    """Return the title of a text, where it says more than which model or program it is about."""
+    title = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    if title is None or len(title.words.split()) < LEAST_OF_CLAIM:
+        return None
+    return ReportedToWork(title.line.number, title.text.strip(" #*")[:MOST_OF_SENTENCE])
 
 
 def titled_settings(lines: Sequence[LogLine]) -> tuple[str, ...]:
