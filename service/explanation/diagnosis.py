@@ -31,6 +31,9 @@ DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"
 MANY: Final = 8
 """How many times the GPUs of a start are so many more that few have them: one host holds 8 (NVIDIA, HGX)."""
+PART_ALONE: Final = (
+    "These words say what failed, and not why. The nearest known cause, which they do not show:"
+)
 STAGES: Final = frozenset(stage.value for stage in Stage)
 
 
@@ -84,6 +87,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         said=_said(logged, log),
         works=() if log.earlier else log.around.works,
         wanted=wanted_lines(logged),
+        part_alone=logged.part_alone,
     )
 
 
@@ -157,6 +161,8 @@ def _means_of_class(failure: Failure) -> str:
 
 def _means(log: StartupLog, failure: Failure, means: str) -> str:
     """Return what happened; the end of an engine that was asked to stop is not a failure of its own."""
+    if failure.part_alone:
+        return f"{PART_ALONE} {means}"
     if failure.form is None and failure.cause is not None:
         flags = flags_given_all_the_same(failure.cause, log)
         means = means_of_given(flags) if flags else means

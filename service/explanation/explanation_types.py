@@ -128,6 +128,8 @@ class Diagnosis:
     """Sentences of the text that say with what it works; they are a person's, and nothing tested them."""
     wanted: str = ""
     """Lines to paste that would tell the cause; empty where the text holds the engine's own words of it."""
+    part_alone: bool = False
+    """A person names what failed, and nothing of why, so that the cause is only the nearest one."""
 
 
 @dataclass(frozen=True, slots=True)

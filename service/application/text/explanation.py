@@ -115,7 +115,8 @@ def headline(explanation: Explanation) -> str:
         if ending.type:
             return f"The failure on line {ending.line} is, by its words alone: {cause}."
         which = "hang" if ending.hangs else "failure"
-        return f"The text describes a {which} on line {ending.line}, without the program's message: {cause}."
+        lacks = "message or its reason; the nearest known cause" if ending.part_alone else "message"
+        return f"The text describes a {which} on line {ending.line}, without the program's {lacks}: {cause}."
     if ending.hangs:
         return _of_a_hang(ending, cause)
     if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
@@ -317,7 +318,7 @@ def _heading(ending: Diagnosis) -> str:
     if ending.cause is None:
         return "In general"
     if ending.basis is CauseBasis.PARAPHRASED:
-        return "Why, as far as these words tell"
+        return "What is known" if ending.part_alone else "Why, as far as these words tell"
     if ending.basis is CauseBasis.ORIGIN:
         if not ending.by_place:
             return "Why"

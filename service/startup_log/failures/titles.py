@@ -56,7 +56,16 @@ def as_described(found: Described) -> Failure:
     """Return a failure in the sentence that describes it."""
     line = found.sentence.line
     message = found.sentence.text[:MAX_MESSAGE]
-    return Failure("", message, line.number, found.cause, {}, paraphrased=True, follows=found.general)
+    return Failure(
+        "",
+        message,
+        line.number,
+        found.cause,
+        {},
+        paraphrased=True,
+        follows=found.general,
+        part_alone=found.part_alone,
+    )
 
 
 def said_by(found: Described, cause: FailureCause) -> Said:

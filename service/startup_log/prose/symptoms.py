@@ -70,10 +70,19 @@ class WordGroup:
     words: tuple[str, ...]
     forms: tuple[re.Pattern[str], ...] = ()
     """Words that are known by their form."""
+    vague: frozenset[str] = frozenset()
+    """Those of them that say only that something failed."""
 
     def is_in(self, words: str) -> bool:
         """Whether a sentence's plain words hold one."""
         return any(map(words.__contains__, self.words)) or any(each.search(words) for each in self.forms)
+
+    def is_vague_in(self, words: str) -> bool:
+        """Whether a sentence's plain words hold only such as say that something failed."""
+        own = (word for word in self.words if word not in self.vague)
+        return bool(self.vague) and not (
+            any(map(words.__contains__, own)) or any(each.search(words) for each in self.forms)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,8 @@ class Symptom:
     """Kinds of issues, one of which the title names; empty for any."""
     reported: bool = False
     """Only people say so, and no exception."""
+    part: bool = False
+    """Its cause says why a part failed."""
 
     def is_in(self, sentence: Sentence) -> bool:
         """Whether a sentence has it."""
@@ -105,6 +116,11 @@ class Symptom:
         """Whether a text's plain words have it."""
         return all(each.is_in(words) for each in self.says) and not self.unless.is_in(words)
 
+    def names_part_alone(self, sentence: Sentence) -> bool:
+        """Whether a sentence that has it says what failed, and nothing of why."""
+        words = _DENIES.sub(" ", sentence.words)
+        return self.part and any(each.is_vague_in(words) for each in self.says)
+
 
 @dataclass(frozen=True, slots=True)
 class Described:
@@ -113,6 +129,8 @@ class Described:
     sentence: Sentence
     cause: FailureCause | None
     general: bool
+    part_alone: bool = False
+    """The sentence names what failed, and nothing of why."""
 
 
 def described(
@@ -157,7 +175,7 @@ def described(
                 None,
             )
             if symptom is not None:
-                return Described(sentence, symptom.cause, general)
+                return Described(sentence, symptom.cause, general, symptom.names_part_alone(sentence))
     title = next(
         (
             each
@@ -263,7 +281,12 @@ def _vocabulary() -> _Vocabulary:
             elif not each.startswith(FORM):
                 words.append(_spelled(each))
         named = (each[1:] for each in text.split(OR) if each.startswith(FORM))
-        return WordGroup(tuple(dict.fromkeys(words)), tuple(forms[name] for name in named))
+        unclear = frozenset(word for word in words if any(each in word for each in vague))
+        return WordGroup(tuple(dict.fromkeys(words)), tuple(forms[name] for name in named), unclear)
+
+    vague: frozenset[str] = frozenset()
+    vague = frozenset(group(families["no_reason"]).words)
+    parts = frozenset(table["parts"]["causes"])
 
     symptoms = (
         Symptom(
@@ -273,6 +296,7 @@ def _vocabulary() -> _Vocabulary:
             general=each.get("general", False),
             tagged=frozenset(each.get("tagged", ())),
             reported=each.get("reported", False),
+            part=each["cause"] in parts,
         )
         for each in table["symptom"]
     )
