@@ -30,7 +30,7 @@ from service.architecture.readers.registry import (
     unmodelled,
 )
 from service.architecture.rotary import read_rotary_tables
-from service.architecture.text_part import own_text, reads_whole, text_part
+from service.architecture.text_part import null_fields, own_text, reads_whole, text_part, text_type
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
     ClassLimits,
@@ -271,6 +271,7 @@ def _inner(section: Config, class_: ConfigClass, wrapper: Wrapper, *, outermost:
         towers=wrapper.towers,
         declares_states=wrapper.declares_states,
         token_pooling=wrapper.token_pooling,
+        lacks=wrapper.lacks or FAMILIES[inner].lacks,
     )
 
 
@@ -331,6 +332,9 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
         num_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),
         absent=family.lacks(config, text),
         null=tuple(name for name in family.multiplies if name not in text),
+        null_fields=null_fields(config, text),
+        text_type=text_type(config, text),
+        without_key_heads="num_key_value_heads" not in text,
         text_model=family.class_name or class_name,
         hidden_act=text.text("hidden_act") or None,
         hidden_activation=text.text("hidden_activation") or None,

@@ -68,6 +68,12 @@ class DeclaredFields:
     """Fields that the engine's class reads without a default, and that the config lacks."""
     null: tuple[str, ...] = ()
     """Fields by which the engine's class multiplies, and that are ``null``."""
+    null_fields: frozenset[tuple[str, str]] = frozenset()
+    """Fields that are written as ``null``, each behind the type of the config that has it."""
+    text_type: str = ""
+    """``model_type`` of the text part."""
+    without_key_heads: bool = False
+    """Whether the text part lacks ``num_key_value_heads``."""
     text_model: str = ""
     """The engine's class of the text model."""
     hidden_act: str | None = None

@@ -15,6 +15,7 @@ from service.engine_config import (
     expert_kernels,
     indexer_keys,
     model_dtype,
+    null_fields,
     offload_checks,
     parallel_checks,
     speculation,
@@ -119,8 +120,8 @@ def configure(
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
     """
-    tensor_parallel, dtype = flags.tensor_parallel_size or 1, device.dtype
-    length = resolve_length(architecture, flags, rules)
+    null_fields.check_null_fields(architecture, rules.release)
+    length, dtype = resolve_length(architecture, flags, rules), device.dtype
     _check_flags(architecture, flags, rules)
     flags = pooling_flags(architecture, flags, rules.pooling, length.tokens)
     indexer_dtype = indexer_keys.resolve_indexer_dtype(architecture, flags, rules.indexers)
@@ -155,7 +156,7 @@ def configure(
         rules=rules,
         device_name=device.name,
         compute_capability=device.compute_capability,
-        tensor_parallel_size=tensor_parallel,
+        tensor_parallel_size=flags.tensor_parallel_size or 1,
         pipeline_parallel_size=flags.pipeline_parallel_size,
         decode_context_parallel_size=flags.decode_context_parallel_size,
         enable_expert_parallel=flags.enable_expert_parallel,

@@ -169,19 +169,47 @@ def test_with_these_fields_it_does(config: dict[str, Any]) -> None:
     start(config, "0.33.0")
 
 
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+
+
 @pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
-def test_falcon_needs_a_base_of_its_rotation(release: str) -> None:
+@pytest.mark.parametrize("fields", [{}, {"rope_theta": None}])
+def test_falcon_needs_a_base_of_its_rotation(fields: dict[str, Any], release: str) -> None:
     with pytest.raises(EngineRefusal, match="object has no attribute 'rope_parameters'"):
-        start(FALCON, release)
+        start({**FALCON, **fields}, release)
+
+
+@pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"partial_rotary_factor": 0.5}, "AttributeError", "no attribute 'rope_parameters'"),
+        ({"rotary_pct": 0.5}, "AttributeError", "no attribute 'rope_parameters'"),
+        ({"original_max_position_embeddings": 2048}, "AttributeError", "no attribute 'rope_parameters'"),
+        ({"rope_scaling": LINEAR}, "TypeError", "'NoneType' and 'Tensor'"),
+        ({"rope_scaling": LINEAR, "partial_rotary_factor": 0.5}, "TypeError", "'NoneType' and 'Tensor'"),
+        ({"rope_theta": 10_000}, "AttributeError", "no attribute 'tie_word_embeddings'"),
+        ({"rope_scaling": None}, "AttributeError", "no attribute 'tie_word_embeddings'"),
+        ({"rope_scaling": {**LINEAR, "rope_theta": 1e4}}, "AttributeError", "no attribute 'tie_word_"),
+    ],
+)
+def test_with_transformers_5_it_needs_the_base_itself(
+    fields: dict[str, Any], error: str, words: str, release: str
+) -> None:
+    with pytest.raises(EngineRefusal, match=words) as refused:
+        start({**FALCON, **fields}, release)
+
+    assert (refused.value.stage, refused.value.type) == (Stage.MODEL, error)
 
 
 @pytest.mark.parametrize(
     ("fields", "release"),
     [
-        ({"rope_theta": 10_000}, "0.33.0"),
-        ({"alibi": True}, "0.33.0"),
+        ({"rope_theta": 10_000, "tie_word_embeddings": True}, "0.33.0"),
+        ({"alibi": True, "tie_word_embeddings": True}, "0.33.0"),
         ({}, "0.11.2"),
-        ({"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "0.20.2"),
+        ({"rope_scaling": LINEAR}, "0.20.2"),
+        ({"rope_parameters": None}, "0.20.2"),
         ({"partial_rotary_factor": 0.5}, "0.20.2"),
         ({"original_max_position_embeddings": 2048}, "0.20.2"),
     ],
@@ -190,6 +218,40 @@ def test_it_starts_with_one_without_rotation_and_on_releases_that_have_a_default
     fields: dict[str, Any], release: str
 ) -> None:
     start({**FALCON, **fields}, release)
+
+
+OMNI: dict[str, Any] = {
+    "architectures": ["Qwen3OmniMoeForConditionalGeneration"],
+    "model_type": "qwen3_omni_moe",
+    "torch_dtype": "bfloat16",
+    "thinker_config": {
+        "model_type": "qwen3_omni_moe_thinker",
+        "text_config": {
+            "model_type": "qwen3_omni_moe_text",
+            "hidden_size": 1024,
+            "intermediate_size": 2048,
+            "moe_intermediate_size": 512,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 2,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+            "vocab_size": 32000,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
+def test_the_text_of_qwen3_omni_reads_whether_its_output_is_tied(release: str) -> None:
+    """The word of the thinker between them does not count, that of the whole config does: both were asked."""
+    thinker = {**OMNI["thinker_config"], "tie_word_embeddings": False}
+    for config in (OMNI, {**OMNI, "thinker_config": thinker}):
+        with pytest.raises(EngineRefusal, match="object has no attribute 'tie_word_embeddings'"):
+            start(config, release)
+
+    start({**OMNI, "tie_word_embeddings": False}, release)
+    start(OMNI, "0.20.2")
 
 
 @pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])

@@ -11,7 +11,7 @@ from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
-from service.architecture.readers.recipes.family import Family, num_layers
+from service.architecture.readers.recipes.family import Family, lacking_in_both, num_layers
 from service.architecture.readers.recipes.recipe import LAYER_NORM, Decoder
 from service.architecture.readers.recipes.windows import no_layer
 
@@ -147,13 +147,23 @@ def _falcon(text: Config) -> tuple[DecoderLayer, ...]:
 
 def _falcon_kv_heads(text: Config, heads: int) -> int:
     """Source: vLLM 0.32.0, FalconAttention.__init__."""
-    if text.boolean("new_decoder_architecture"):
-        return text.count("num_kv_heads", "n_head_kv", default=heads)
+    if _has_new_decoder(text):
+        return text.count("num_kv_heads", "n_head_kv", default=1 if _is_refined_web(text) else heads)
     return 1 if text.boolean("multi_query", default=True) else heads
 
 
+def _has_new_decoder(text: Config) -> bool:
+    return text.boolean("new_decoder_architecture") or (
+        _is_refined_web(text) and text.integer("hidden_size") == FALCON_40B
+    )
+
+
+FALCON_40B: Final = 8192
+"""Hidden size that means the new decoder where RWConfig reads it, whatever the config says."""
+
+
 def _falcon_norms(text: Config) -> int:
-    if text.boolean("new_decoder_architecture"):
+    if _has_new_decoder(text):
         in_parallel = text.count("num_ln_in_parallel_attn", default=2)
         return in_parallel if text.boolean("parallel_attn", default=True) else max(2, in_parallel)
     return 1 if text.boolean("parallel_attn", default=True) else 2
@@ -170,17 +180,39 @@ ROTATION: Final = (
     "original_max_position_embeddings",
 )
 """Fields of which one is enough with transformers 4 (vLLM 0.20.2, patch_rope_parameters; 0.20.2 asked)."""
+BASES: Final = ROTATION[:2]
+TABLES: Final = ROTATION[2:4]
+"""With transformers 5, a base or a table is needed; a table that is ``null`` is one, too."""
 
 
-def _falcon_lacks(_: Config, text: Config) -> tuple[str, ...]:
-    """Return ``rope_parameters`` for a config of the engine's own class that says nothing of the rotation.
+def _falcon_lacks(config: Config, text: Config) -> tuple[str, ...]:
+    """Return what a config of the engine's own class lacks: of its rotation, and ``tie_word_embeddings``.
 
-    Source: vLLM 0.12.0 to 0.33.0, FalconAttention, transformers_utils/configs/falcon.py RWConfig, and
-    patch_rope_parameters of config.py; asked of 0.20.2, 0.26.0 and 0.33.0.
+    Source: vLLM 0.12.0 to 0.33.0, FalconAttention and FalconForCausalLM, transformers_utils/configs/falcon.py
+    RWConfig, and patch_rope_parameters of config.py; asked of 0.20.2, 0.26.0 and 0.33.0.
     """
-    rotates = not text.boolean("alibi") and text.text("model_type") in {"RefinedWeb", "RefinedWebModel"}
-    stated = any(name in text for name in ROTATION)
-    return ("rope_parameters",) if rotates and not stated else ()
+    if not _is_refined_web(text):
+        return ()
+    return (*_lacking_rotation(text), *lacking_in_both("tie_word_embeddings")(config, text))
+
+
+def _lacking_rotation(text: Config) -> tuple[str, ...]:
+    if text.boolean("alibi"):
+        return ()
+    based = any(name in text for name in BASES)
+    table = next((part for name in TABLES if (part := text.section(name))), None)
+    absent = {
+        "rope_parameters": not any(name in text for name in ROTATION)
+        and "rope_parameters" not in text.fields,
+        "rotation": not based and not any(name in text.fields for name in TABLES),
+        "rope_theta": not based and table is not None and bool(table.fields) and "rope_theta" not in table,
+    }
+    return tuple(name for name, lacks in absent.items() if lacks)
+
+
+def _is_refined_web(text: Config) -> bool:
+    """Whether the engine's own config class reads it: vLLM 0.10.2 to 0.33.0, RWConfig."""
+    return text.text("model_type") in {"RefinedWeb", "RefinedWebModel"}
 
 
 def _baichuan(text: Config) -> tuple[DecoderLayer, ...]:

@@ -28,7 +28,7 @@ from service.architecture.encoders import (
     whole_projectors,
 )
 from service.architecture.readers.attention.interleaved_windows import GEMMA4_VIDEO_TOKENS
-from service.architecture.readers.recipes.family import Wrapper
+from service.architecture.readers.recipes.family import Wrapper, lacking_in_both
 
 _THINKER: Final = ("thinker_config", "text_config")
 _AS_DECLARED: Final = Wrapper()
@@ -332,7 +332,10 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Qwen3ASRForConditionalGeneration": _QWEN3_ASR,
     "Qwen3ASRRealtimeGeneration": _QWEN3_ASR,
     "Qwen3OmniMoeForConditionalGeneration": Wrapper(
-        "Qwen3MoeForCausalLM", _THINKER, towers=merged_patches.qwen3_omni
+        "Qwen3MoeForCausalLM",
+        _THINKER,
+        towers=merged_patches.qwen3_omni,
+        lacks=lacking_in_both("tie_word_embeddings"),
     ),
     "QwenVLForConditionalGeneration": Wrapper("QWenLMHeadModel", towers=queried_patches.qwen_vl),
     "RForConditionalGeneration": Wrapper(towers=whole_projectors.r_vl),

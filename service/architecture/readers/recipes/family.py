@@ -97,6 +97,8 @@ class Wrapper:
     towers: Callable[[Config], tuple[Tower, ...] | None] | None = None
     declares_states: bool = True
     """Whether the class tells the engine of the states of its text model."""
+    lacks: Callable[[Config, Config], tuple[str, ...]] | None = None
+    """As in `Family`; ``None``: what the class of the text model reads."""
     token_pooling: Callable[[Config, Config], PoolingHead] | None = None
     """As in `Family`."""
 
@@ -161,6 +163,11 @@ def lacking(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
 def lacking_as_written(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
     """Return the same for the config as it is written: only earlier releases had defaults of these fields."""
     return lambda config, _: tuple(name for name in names if name not in config)
+
+
+def lacking_in_both(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
+    """Return the same for fields of which the engine takes the whole config's where the text part has none."""
+    return lambda config, text: tuple(name for name in names if name not in config and name not in text)
 
 
 def own_fields(text: Config, index: int) -> Config:
