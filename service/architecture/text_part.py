@@ -91,7 +91,7 @@ CHECKED: Final = frozenset(
 
 
 def null_fields(config: Config, text: Config) -> frozenset[tuple[str, str]]:
-    """Return the checked fields that are written as ``null``, each behind the type of the config that has it."""
+    """Return the checked fields that are ``null``, each behind the type of the config that has it."""
     if config.plain:
         return frozenset()
     parts = ((config.text("model_type"), config), (text_type(config, text), text))

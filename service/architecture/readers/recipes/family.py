@@ -166,7 +166,7 @@ def lacking_as_written(*names: str) -> Callable[[Config, Config], tuple[str, ...
 
 
 def lacking_in_both(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
-    """Return the same for fields of which the engine takes the whole config's where the text part has none."""
+    """Return the same for fields that the engine takes from the whole config if the text part has none."""
     return lambda config, text: tuple(name for name in names if name not in config and name not in text)
 
 
