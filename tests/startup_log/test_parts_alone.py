@@ -11,8 +11,7 @@ from service.startup_log.log import read_log
 @pytest.mark.parametrize(
     ("title", "alone"),
     [
-        # vllm-project/vllm#23359, LMCache/LMCache#651, vllm-project/vllm#11289: the reason stands elsewhere.
-        ("[Bug]: Qwen3 coder 480b awq fails to load on v0.10.1.1", True),
+        # LMCache/LMCache#651, vllm-project/vllm#11289: the reason stands elsewhere.
         ("[bug] vllm crash with lmcache", True),
         ("[Bug]: v0.6.5 hangs the service when using outlines and guided_choice", True),
         ("[Bug]: Gemma 4 tool calling broken", True),

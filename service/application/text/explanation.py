@@ -181,6 +181,8 @@ def _without_failure(explanation: Explanation) -> str:
 def _nothing(log: StartupLog) -> str:
     if log.packed:
         return f"This is no text, but what {log.packed} made of one: unpack it, and give the log itself."
+    if log.around.about is not None:
+        return f"{log.around.about} {PASTE} {ASKED}"
     return f"Nothing in this text was understood: no line of it is one of vLLM's log. {PASTE}"
 
 
@@ -193,6 +195,8 @@ def _unfinished(log: StartupLog) -> str:
         return f"The log shows no failure; it ends before the server is ready. {PASTE}"
     if log.engine_lines and log.release is None and not log.flags_logged:
         return f"{BETWEEN} {PASTE}"
+    if log.around.about is not None:
+        return f"{log.around.about} {PASTE} {ASKED}"
     return f"The log shows no failure, and no step of the start. {PASTE} {ASKED}"
 
 

@@ -10,6 +10,7 @@ from service.startup_log.environment.drivers import Driver, read_driver
 from service.startup_log.environment.given_settings import given_settings
 from service.startup_log.environment.host_facts import host_facts, tried_actions
 from service.startup_log.environment.ray_resources import RayGpus, read_ray_gpus
+from service.startup_log.prose.kinds_of_texts import AboutText, kind_of_text
 from service.startup_log.prose.said_reasons import said_reason
 from service.startup_log.prose.said_releases import SaidReleases, said_releases
 from service.startup_log.prose.titled_settings import claim_of_title, titled_settings
@@ -197,6 +198,8 @@ class Surroundings:
     """A release with which it works, and one with which it does not."""
     claim: ReportedToWork | None = None
     """The title, where it claims something."""
+    about: AboutText | None = None
+    """What the text is if it reports no failure: a question, a wish, a change."""
     titled: tuple[str, ...] = ()
     """Flags and variables with which it fails, by the title."""
     host: frozenset[str] = frozenset()
@@ -230,6 +233,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         reason=said_reason(lines),
         releases=said_releases(lines),
         claim=claim_of_title(lines),
+        about=kind_of_text(lines),
         titled=titled_settings(lines),
         host=host_facts(lines),
         tried=tried_actions(lines),

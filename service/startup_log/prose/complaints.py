@@ -41,7 +41,8 @@ _DENIES: Final = re.compile(
 _CHANGE: Final = re.compile(r"(?i)^#{1,4} (?:purpose|test plan|test result|what this pr does)\b")
 _THIS_CHANGE: Final = re.compile(
     r"(?i)^[\s>*-]{0,8}this (?:pr|pull request) "
-    r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac)\w{0,4}\b"
+    r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac|open|introduc|extend|improv|"
+    r"migrat|mov|chang|bump|avoid|handl)\w{0,4}\b"
 )
 """Beginning of a sentence about a change."""
 _REPORTS: Final = ("[bug]", "# [bug]", "[usage]", "# [usage]")

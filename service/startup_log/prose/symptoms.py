@@ -1,9 +1,10 @@
 """Names the cause that a person describes: by what a sentence is about, and what is wrong with it."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 from typing import Final
 
 from service.bundled_toml import read_toml
@@ -154,6 +155,7 @@ def described(
         for each in found
         if (each.title or not titles_only) and _is_of_failure(each) and not (wished and _is_wish(each))
     ]
+    troubled.extend(_joined(troubled))
     expects = any(_WISHES.search(each.words) for each in found[:2]) and not any(
         "bug" in each.tags for each in found[:1]
     )
@@ -189,6 +191,15 @@ def described(
     if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
         title = None
     return None if title is None or titles_only else Described(title, None, general=True)
+
+
+def _joined(found: Sequence[Sentence]) -> Iterator[Sentence]:
+    """Yield the clauses of each line in another script as one: one names the part, another what failed."""
+    for _, same in groupby((each for each in found if not each.title), key=lambda each: each.line.number):
+        clauses = tuple(each for each in same if not each.text.isascii())
+        if len(clauses) > 1:
+            words = "".join(each.words for each in clauses)[:LONGEST]
+            yield replace(clauses[0], words=words, text="".join(each.text for each in clauses)[:LONGEST])
 
 
 def proposes(found: Sequence[Sentence]) -> bool:

@@ -1,0 +1,107 @@
+"""Says what a text is that reports no failure: a question, a wish, a proposal, a change, documentation."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from service.startup_log.prose.complaints import describes_change
+from service.startup_log.prose.sentences import Sentence, sentences
+from service.startup_log.prose.symptoms import PROPOSALS, WISHES
+from service.startup_log.text.lines import LogLine
+
+MOST_OF_TEXT: Final = 200
+"""Lines of a text in which headings and questions are looked for."""
+MOST_OF_SENTENCE: Final = 240
+"""Characters of the sentence that is shown."""
+
+
+class TextKind(StrEnum):
+    """What a text is."""
+
+    CHANGE = "describes a change of code"
+    WISH = "asks for a feature"
+    PROPOSAL = "proposes how something is to become"
+    QUESTION = "asks a question"
+    DOCUMENTATION = "is about documentation"
+
+
+@dataclass(frozen=True, slots=True)
+class AboutText:
+    """What a text is, and its own words for it."""
+
+    kind: TextKind
+    words: str
+    line: int
+
+    def __str__(self) -> str:
+        """Return what the text is, in a sentence."""
+        return (
+            f"The text {self.kind} on line {self.line}, and reports no failure: {self.words.rstrip(_ENDS)}."
+        )
+
+
+_ENDS: Final = ".?!: "
+_OF_TAGS: Final = (
+    (WISHES | {"new model", "model request"}, TextKind.WISH),
+    (PROPOSALS, TextKind.PROPOSAL),
+    (frozenset({"doc", "docs", "documentation"}), TextKind.DOCUMENTATION),
+    (frozenset({"usage", "question", "help", "discussion", "misc"}), TextKind.QUESTION),
+)
+"""Kinds by the tags of issues' titles."""
+_OF_HEADINGS: Final = (
+    (re.compile(r"(?i)^#{1,4} .{0,4}the feature, motivation and pitch"), TextKind.WISH),
+    (re.compile(r"(?i)^#{0,4}\s?\*{0,2}is your feature request related"), TextKind.WISH),
+    (re.compile(r"(?i)^#{1,4} (?:motivation|proposed change)\b"), TextKind.PROPOSAL),
+    (re.compile(r"(?i)^#{1,4} how would you like to use"), TextKind.QUESTION),
+    (re.compile(r"(?i)^#{1,4} .{0,4}the doc issue"), TextKind.DOCUMENTATION),
+)
+"""Kinds by the headings of projects' forms."""
+_ASKS: Final = re.compile(
+    r"(?i)^(?:how|what|which|where|who|why|do|does|can|could|is|are|will|would|any|has|should)\b.{3,400}\?\s*$|"
+    "\\?\\s*$|\uff1f\\s*$|\u5417\\s*$|"
+    "^(?:how (?:to|do|can)|\u5982\u4f55|\u600e\u4e48|\u662f\u4e0d\u662f|\u8bf7\u95ee)"
+)
+_QUESTION: Final = ("?", "\uff1f")
+_WISHES: Final = re.compile(
+    r"(?i)^(?:support(?:ing)?|add(?:ing)?|allow|enable|upgrade|bump|implement|integrate|provide|expose) "
+    r"|\b(?:support|feature) request\b"
+)
+
+
+def kind_of_text(lines: Sequence[LogLine]) -> AboutText | None:
+    """Return what a text is that reports no failure; ``None`` where its words do not say."""
+    lines = lines[:MOST_OF_TEXT]
+    title = next((each for each in sentences(lines) if each.title), None)
+    if title is None:
+        return None
+    kind = _kind(title, lines)
+    return None if kind is None else AboutText(*kind)
+
+
+def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int] | None:
+    words, number = title.text.strip("# *")[:MOST_OF_SENTENCE], title.line.number
+    kind = TextKind.CHANGE if describes_change(lines) else _kind_of_form(title, lines)
+    if kind is None and _ASKS.search(words):
+        kind = TextKind.QUESTION
+    if kind is None and not title.tags and _WISHES.search(words):
+        kind = TextKind.WISH
+    if kind is not None:
+        return kind, words, number
+    asked = next((line for line in lines if line.text.rstrip().endswith(_QUESTION) and _is_typed(line)), None)
+    if asked is not None and not title.tags:
+        return TextKind.QUESTION, f"{words}: {asked.text.strip()}"[:MOST_OF_SENTENCE], asked.number
+    return None
+
+
+def _kind_of_form(title: Sentence, lines: Sequence[LogLine]) -> TextKind | None:
+    """Return the kind that the tags of the title name, or the headings of a project's form."""
+    tagged = (kind for tags, kind in _OF_TAGS if not tags.isdisjoint(title.tags))
+    headed = (kind for pattern, kind in _OF_HEADINGS if any(pattern.match(line.text) for line in lines))
+    return next(tagged, None) or next(headed, None)
+
+
+def _is_typed(line: LogLine) -> bool:
+    """Whether a person wrote a line, and not a program."""
+    return not (line.level or line.origin or line.text.startswith(("|", "#", "http", "-")))

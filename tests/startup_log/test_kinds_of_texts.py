@@ -1,0 +1,108 @@
+"""What texts are that report no failure, and what running engines do otherwise: titles of public threads."""
+
+import pytest
+
+from service.application.text.explanation import headline
+from service.explanation.diagnosis import diagnose
+from service.explanation.explain import explain
+from service.startup_log.log import read_log
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        # vllm-project/vllm#20256, #6975, #550, kserve/kserve#5361, QwenLM/Qwen#1070, vllm-project/vllm#15960
+        ("# [Feature]: Limit total GPU memory\n", "asks for a feature"),
+        ("# [Usage]: how to abort request and stop inference?\n", "asks a question"),
+        (
+            "# GPU consumption\n\nGPU usage of a 13b llama is about 73G.\n\nIs this ususal?\n",
+            "asks a question",
+        ),
+        ("# Upgrade vLLM to 0.19\n\n/kind bug\n", "asks for a feature"),
+        ("# vLLM\u662f\u4e0d\u662f\u652f\u6301\u91cf\u5316\u6a21\u578b\u4e86\uff1f\n", "asks a question"),
+        (
+            "# [P/D][V1] KV Connector API V1\n\nThis PR opens the KV connector API in v1.\n",
+            "describes a change of code",
+        ),
+        ("# [RFC]: KV cache offloading\n\n## Motivation\n\nGPU memory is small.\n", "proposes"),
+    ],
+)
+def test_a_text_without_a_failure_is_said_to_be_what_it_is(text: str, kind: str) -> None:
+    found = explain(read_log(text), None)
+
+    assert found.ending is None
+    assert kind in headline(found)
+    assert "reports no failure" in headline(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# [Bug]: The server crashes\n\nWhat can I do?\n",
+        "# Support is broken: fails to start\n\nHow to fix?\n",
+    ],
+)
+def test_a_report_that_asks_is_a_failure_all_the_same(text: str) -> None:
+    assert explain(read_log(text), None).ending is not None
+
+
+@pytest.mark.parametrize(
+    ("title", "cause"),
+    [
+        # QwenLM/Qwen3#1334, vllm-project/vllm#27572, #9453, #21260, #8178, #40994, LMCache/LMCache#419
+        (
+            "[Bug]: vllm\u52a0\u8f7d32B\u6a21\u578b\uff0c\u8f6f\u52a0\u8f7dthink\u4e0d\u8d77\u4f5c\u7528",
+            "thinking_not_switched",
+        ),
+        ("[Bug]: chat/completions stream intermittently returns null as finish_reason", "answer_field_wrong"),
+        ("[Bug]: Logprob values are affected by sampling parameters", "logprobs_of_other_logits"),
+        ("[Bug]: Prometheus DP metrics are incorrect", "metrics_not_as_expected"),
+        ("[Bug]: In v0.6.0 and above, some of monitoring metrics are not correct", "metrics_not_as_expected"),
+        ("[Bug]: vllm does not expose /v1/audio/transcriptions for a model", "route_not_of_this_task"),
+        ("LMCache not offloading to CPU", "cache_not_offloaded"),
+        # vllm-project/vllm-ascend#7712, vllm-project/vllm#15597, #13260
+        ("[Bug]: \u6a21\u578b\u5347\u7ea7\u540e\u7cbe\u5ea6\u51fa\u73b0\u95ee\u9898", "wrong_output"),
+        (
+            "[Bug]: \u5b58\u5728\u5185\u5b58(\u4e0d\u662fGPU\u663e\u5b58)\u6cc4\u6f0f\u95ee\u9898",
+            "memory_grows",
+        ),
+        ("[Bug]: Guided generation throws 500 error or endless generation in vllm serve", "grammar_failed"),
+        # What only looks so.
+        ("[Bug]: The engine crashes when /metrics is asked for missing metrics", "engine_died_serving"),
+        ("[Bug]: wrong accuracy metrics in lm-eval", "wrong_output"),
+    ],
+)
+def test_what_a_running_engine_does_otherwise_has_a_name(title: str, cause: str) -> None:
+    found = diagnose(read_log(f"{title}\n"), None)
+
+    assert found is not None
+    assert found.cause == cause
+
+
+def test_the_clauses_of_a_line_in_chinese_are_read_together() -> None:
+    """agentscope-ai/agentscope#1359: one clause names the parser, the next one what it returns."""
+    found = diagnose(
+        read_log(
+            "[Bug]:qwen3 vllm\u89e3\u6790bug\n\n\u4f7f\u7528reasoning-parser=deepseek_r1\u683c\u5f0f\uff0c"
+            "\u4f1a\u8fd4\u56de\u89e3\u6790\u5f02\u5e38\u3002\n"
+        ),
+        None,
+    )
+
+    assert found is not None
+    assert found.cause == "reasoning_not_separated"
+
+
+def test_a_probe_of_a_path_that_is_not_there_is_not_early() -> None:
+    """llm-d/llm-d-inference-sim#45."""
+    found = diagnose(
+        read_log(
+            "Warning  Unhealthy  kubelet  Liveness probe failed: HTTP probe failed with statuscode: 404\n"
+        ),
+        None,
+    )
+
+    assert found is not None
+    assert found.cause == "probe_ended_it"
+    assert "/health" in found.remedy
+    assert "another path" in found.means
