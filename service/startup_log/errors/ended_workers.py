@@ -1,4 +1,4 @@
-"""Finds the tracebacks of workers that the engine ends, after one of them was lost."""
+"""Finds the tracebacks of processes and threads that the end of the engine ends too."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +11,27 @@ _OF_WORKERS: Final = "multiproc_executor.py"
 worker that gets the signal in a call of a library raises whatever this call makes of it."""
 
 
+_LOST: Final = ("Engine core proc ", " died unexpectedly")
+_MONITOR: Final = "Exception in thread MPClientEngineMonitor"
+"""vLLM 0.19.0 to 0.33.0, v1/engine/core_client.py start_engine_core_monitor: the thread that sees the end of
+the engine's core closes the client's sockets, and pyzmq asks for an event loop that no thread but the
+server's has."""
+
+
 def ended_with_engine(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of what is logged as errors only because the engine ended."""
+    return _of_ended_workers(lines) | _of_monitor(lines)
+
+
+def _of_monitor(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of the traceback of the thread that saw the end of the engine's core."""
+    lost = next((at for at, line in enumerate(lines) if all(map(line.text.__contains__, _LOST))), len(lines))
+    begins = next((at for at in range(lost, len(lines)) if _MONITOR in lines[at].text), len(lines))
+    ends = next((at for at in range(begins, len(lines)) if lines[at].is_logged), len(lines))
+    return set(range(begins, ends))
+
+
+def _of_ended_workers(lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of what workers log as errors below the line with which the engine ends them."""
     sent = next((at for at, line in enumerate(lines) if all(map(line.text.__contains__, _SENT))), None)
     if sent is None:

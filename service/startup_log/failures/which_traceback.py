@@ -66,11 +66,11 @@ def _with_calls(root: Raised, others: Sequence[Raised], lines: Sequence[LogLine]
 def _without_heading(root: Raised, others: Sequence[Raised]) -> Raised:
     """Return the exception that another one of its class repeats behind words of its own.
 
-    So vLLM 0.6 raises an error of a step anew (worker/model_runner_base.py), with the name of a dump.
+    So vLLM 0.6 raises an error of a step anew (worker/model_runner_base.py), with the name of a dump or not.
     """
     for each in islice(others, MOST_CHAINED):
         if each.at > root.at and each.type == root.type and each.message:
-            return each if root.message.endswith(f"): {each.message}") else root
+            return each if root.message.endswith(f": {each.message}") else root
     return root
 
 

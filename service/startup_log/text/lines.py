@@ -10,6 +10,7 @@ from typing import Final
 from service.redaction import HIDDEN, hide_secrets
 from service.startup_log.text.comment_blocks import without_comment_marks
 from service.startup_log.text.escaped_lines import unescaped, without_metadata
+from service.startup_log.text.issue_headers import without_issue_headers
 from service.startup_log.text.joined_lines import separated, separated_alone
 from service.startup_log.text.long_logs import AROUND, MARKERS, CondensedLog, LogCondenser
 from service.startup_log.text.numbered_lines import without_numbers
@@ -128,14 +129,16 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     numbered = _numbered(log.removesuffix("\n")) if isinstance(log, str) else log.numbered
     if len(numbered) > MAX_LINES:
         numbered = tuple(_ends_and_failures(numbered))
-    texts = without_comment_marks(without_numbers(without_metadata([text for _, text in numbered])))
+    texts = without_issue_headers(without_metadata([text for _, text in numbered]))
+    texts = without_comment_marks(without_numbers(texts))
     numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
     written = ((number, part) for number, text in numbered for part in unescaped(text).splitlines() or ("",))
     shown = list(islice(written, MAX_LINES))
     apart = separated_alone if sum(bool(text.strip()) for _, text in shown) == 1 else separated
     drawn = ((number, piece) for number, text in shown for part in apart(text) for piece in _pieces(part))
-    return tuple(_with_long_warnings(list(_read(islice(drawn, MAX_LINES)))))
+    lines = _with_long_warnings(list(_read(islice(drawn, MAX_LINES))))
+    return tuple(_with_wrapped_warnings(lines))
 
 
 def _with_long_warnings(lines: list[LogLine]) -> Sequence[LogLine]:
@@ -151,6 +154,18 @@ def _with_long_warnings(lines: list[LogLine]) -> Sequence[LogLine]:
         if lines[head].level == "WARNING" and _WARNS.search(lines[head].text):
             lines[head + 1 : at] = [replace(each, level="WARNING") for each in lines[head + 1 : at]]
     return lines
+
+
+def _with_wrapped_warnings(lines: Sequence[LogLine]) -> Iterator[LogLine]:
+    """Yield the lines with those of a warning as such, whose message begins below its time and place."""
+    left = 0
+    for line in lines:
+        if line.is_logged or not line.text:
+            left = MOST_OF_WARNING if line.level == "WARNING" and line.origin and not line.text else 0
+            yield line
+        else:
+            yield replace(line, level="WARNING") if left else line
+            left = max(0, left - 1)
 
 
 def _ends_and_failures(numbered: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
