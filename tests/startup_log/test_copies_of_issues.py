@@ -1,10 +1,16 @@
-"""Issues as copies of them begin: whose they are, their state and labels, the title, who wrote a comment when."""
+"""Issues as copies of them begin: repository, number, state, labels, the title, who wrote a comment."""
 
 import pytest
 
 from service.startup_log.log import read_log
 
-HEAD = "ncsoft/offsetbias \u00b7 issue #2 \u00b7 closed \u00b7 Python\nlabels: question\n# {title}\n\n[turn 0 by someone, continued]\n"
+HEAD = """\
+ncsoft/offsetbias \u00b7 issue #2 \u00b7 closed \u00b7 Python
+labels: question
+# {title}
+
+[turn 0 by someone, continued]
+"""
 CALLS = """```
 File ~/lib/python3.11/site-packages/vllm/worker/worker.py:139, in Worker.load_model(self)
     138 def load_model(self):
@@ -23,8 +29,8 @@ File ~/lib/python3.11/site-packages/vllm/worker/worker.py:139, in Worker.load_mo
         ),
         # vllm-project/production-stack#454: the list of pods only says that the container ended again.
         (
-            'bug: Issue while running standalone example from tutorial ("vllm": executable file not found in $PATH: unknown)',
-            "vllm-mistral-deployment-vllm-67dd8b6d79-kk7fs   0/1     CrashLoopBackOff   4 (73s ago)   2m49s\n",
+            'bug: Issue while running example ("vllm": executable file not found in $PATH: unknown)',
+            "vllm-mistral-67dd8b6d79-kk7fs   0/1     CrashLoopBackOff   4 (73s ago)   2m49s\n",
             "program_not_found",
         ),
     ],

@@ -3,31 +3,31 @@
 from service.startup_log.log import read_log
 
 CORE_DIED = """\
-(APIServer pid=1) ERROR 02-19 08:29:45 [core_client.py:562] Engine core proc EngineCore_0 died unexpectedly, shutting down client.
-(APIServer pid=1) Exception in thread MPClientEngineMonitor:
-(APIServer pid=1) Traceback (most recent call last):
-(APIServer pid=1)   File "/usr/local/lib/python3.12/dist-packages/vllm/v1/engine/core_client.py", line 565, in monitor_engine_cores
-(APIServer pid=1)     _self.shutdown()
-(APIServer pid=1)   File "/usr/local/lib/python3.12/dist-packages/zmq/asyncio.py", line 116, in _default_loop
-(APIServer pid=1)     return asyncio.get_event_loop()
-(APIServer pid=1) RuntimeError: There is no current event loop in thread 'MPClientEngineMonitor'.
+ERROR 02-19 08:29:45 client.py:562] Engine core proc EngineCore_0 died unexpectedly, shutting down client.
+Exception in thread MPClientEngineMonitor:
+Traceback (most recent call last):
+  File "/x/vllm/v1/engine/core_client.py", line 565, in monitor_engine_cores
+    _self.shutdown()
+  File "/x/zmq/asyncio.py", line 116, in _default_loop
+    return asyncio.get_event_loop()
+RuntimeError: There is no current event loop in thread 'MPClientEngineMonitor'.
 """
-"""Huzifa1/vllm-serverless-optimization, new_idea/mig-baseline/logs/vllm-0.log, without some calls."""
+"""Huzifa1/vllm-serverless-optimization, new_idea/mig-baseline/logs/vllm-0.log, shortened."""
 REPEATED = """\
-ERROR 12-25 15:08:47 engine.py:135] IndexError('Error in model execution: tuple index out of range')
-ERROR 12-25 15:08:47 engine.py:135] Traceback (most recent call last):
-ERROR 12-25 15:08:47 engine.py:135]   File "/opt/conda/lib/python3.10/site-packages/vllm/model_executor/guided_decoding/xgrammar_decoding.py", line 258, in __call__
-ERROR 12-25 15:08:47 engine.py:135]     sampled_token = input_ids[-1]
-ERROR 12-25 15:08:47 engine.py:135] IndexError: tuple index out of range
-ERROR 12-25 15:08:47 engine.py:135]
-ERROR 12-25 15:08:47 engine.py:135] The above exception was the direct cause of the following exception:
-ERROR 12-25 15:08:47 engine.py:135]
-ERROR 12-25 15:08:47 engine.py:135] Traceback (most recent call last):
-ERROR 12-25 15:08:47 engine.py:135]   File "/opt/conda/lib/python3.10/site-packages/vllm/worker/model_runner_base.py", line 146, in _wrapper
-ERROR 12-25 15:08:47 engine.py:135]     raise type(err)(f"Error in model execution: "
-ERROR 12-25 15:08:47 engine.py:135] IndexError: Error in model execution: tuple index out of range
+[rank0]: IndexError('Error in model execution: tuple index out of range')
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/x/vllm/model_executor/guided_decoding/xgrammar_decoding.py", line 258, in __call__
+[rank0]:     sampled_token = input_ids[-1]
+[rank0]: IndexError: tuple index out of range
+[rank0]:
+[rank0]: The above exception was the direct cause of the following exception:
+[rank0]:
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/x/vllm/worker/model_runner_base.py", line 146, in _wrapper
+[rank0]:     raise type(err)(f"Error in model execution: "
+[rank0]: IndexError: Error in model execution: tuple index out of range
 """
-"""vllm-project/vllm#11484, without some calls."""
+"""vllm-project/vllm#11484, without the prefix and some calls."""
 WRAPPED = """\
 (EngineCore pid=118) WARNING 08-01 08:10:34 [compilation.py:1362]
 CUDAGraphMode.FULL is not supported with FlashInferBackend backend
