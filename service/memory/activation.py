@@ -52,6 +52,7 @@ from service.memory.interval import (
 from service.memory.mega_moe import exchanges_in_kernel
 from service.memory.profile_run import ProfileRun
 from service.memory.ranges import MibRange, Range
+from service.memory.rejection import RejectionRun
 from service.memory.weights.modules import Shards
 from service.memory.weights.schemes.quantized import FLOAT32
 from service.units import MIB
@@ -73,6 +74,8 @@ class ActivationConstants:
     sampler_copies_v1: Range
     """Float32 copies of all logits that the sampler holds at once, beside the logits in the model's dtype."""
     sampler_copies_v2: Range
+    rejection_v1: RejectionRun | None
+    """What the rejection sampler takes with draft tokens; ``None`` where it is less than the sampler."""
     base_mib_v1: MibRange
     """Added to the computed peak."""
     base_mib_v2: MibRange
@@ -201,9 +204,10 @@ def _peak(
     forward = max(forward, run.element_bytes * dequantizing_elements(architecture, run))
     if sampler_copies is None:
         return forward
-    # With draft tokens the V1 model runner also profiles its rejection sampler, on dummy logits.
-    dummies = 2 if run.draft_tokens and not run.v2_model_runner else 0
-    logit_bytes = sampler_copies * FLOAT32 + (1 + dummies) * run.element_bytes
+    logit_bytes = sampler_copies * FLOAT32 + run.element_bytes
+    rejection = constants.rejection_v1
+    if rejection is not None and run.draft_tokens and not run.v2_model_runner:
+        logit_bytes = max(logit_bytes, rejection.bytes_per_logit(sampler_copies, run.element_bytes))
     logits = round(min(run.sequences, run.tokens) * architecture.vocab_size * logit_bytes)
     kept = constants.keeps_experts and keeps_work_space(architecture, constants.two_work_spaces)
     kept = kept or bool(compressed_mixers(architecture))

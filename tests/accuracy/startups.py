@@ -224,7 +224,8 @@ def third_part(board: Board) -> Table:
         "28th, evening": {Part.NINTH},
         "28th, night": {Part.TENTH},
         "29th": {Part.ELEVENTH},
-        "the first ten": NEVER_FITTED - {Part.ELEVENTH},
+        "29th, morning": {Part.TWELFTH},
+        "the first eleven": NEVER_FITTED - {Part.TWELFTH},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

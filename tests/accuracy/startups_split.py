@@ -45,6 +45,8 @@ TENTH: Final = "t"
 """The same of those that were gathered after these, in the same way."""
 ELEVENTH: Final = "v"
 """The same of those that were gathered the day after these, in the same way."""
+TWELFTH: Final = "b"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -84,6 +86,8 @@ class Part(StrEnum):
     """Gathered after these, and scored once before anything was changed."""
     ELEVENTH = "held out: sealed 2026-11-29"
     """Gathered after these, and scored once before anything was changed."""
+    TWELFTH = "held out: sealed 2026-11-29, morning"
+    """Gathered after these, and scored once before anything was changed."""
 
 
 NEVER_FITTED: Final = frozenset(
@@ -99,6 +103,7 @@ NEVER_FITTED: Final = frozenset(
         Part.NINTH,
         Part.TENTH,
         Part.ELEVENTH,
+        Part.TWELFTH,
     }
 )
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
@@ -120,6 +125,7 @@ WHOLE: Final = {
     NINTH: Part.NINTH,
     TENTH: Part.TENTH,
     ELEVENTH: Part.ELEVENTH,
+    TWELFTH: Part.TWELFTH,
 }
 """Parts of starts that were gathered together and not dealt out."""
 

@@ -347,3 +347,26 @@ def test_logged_peaks_of_the_v2_model_runner_that_compile_nothing(
 
     assert peak.bytes / GIB == pytest.approx(logged_gib, abs=0.025)
     assert peak.low / GIB <= logged_gib <= peak.high / GIB
+
+
+@pytest.mark.parametrize(
+    ("release", "logit_bytes"),
+    [
+        # to 0.16.0 PyTorch sorts, which takes 8.9 copies in float32; at first nothing is beside them
+        ("0.10.2", 2 + 8.9 * 4),
+        # three rows in bfloat16 and one copy beside, later two
+        ("0.11.1", 3 * 2 + (1 + 8.9) * 4),
+        ("0.16.0", 3 * 2 + (2 + 8.9) * 4),
+        # six copies while tokens are drawn
+        ("0.20.0", 3 * 2 + 6 * 4),
+    ],
+)
+def test_the_rejection_sampler_holds_what_it_is_profiled_with(release: str, logit_bytes: float) -> None:
+    """Qwen3-8B, 1,024 requests with a draft; on 0.20.0 public logs had 4.4 GiB of logits, to 0.02 GiB."""
+    model, constants = bundled("Qwen/Qwen3-8B"), constants_at(Version(release))
+    run = replace(SAMPLED, sequences=1024, v2_model_runner=False, draft_tokens=True)
+
+    peak = activation(model, constants.activation, constants.encoders, run).bytes
+
+    rest = constants.activation.base_mib_v1.middle * MIB + 2048 * 4096 * 2
+    assert peak - rest == pytest.approx(1024 * 151_936 * logit_bytes, abs=1)

@@ -253,8 +253,11 @@ def test_only_a_compiled_start_fuses_the_all_reduce(
         ("0.11.0", (8, 6), False, 0.05),
         ("0.22.0", (7, 5), True, 0.32),
         ("0.23.0", (9, 0), True, 0.01),
+        # sealed starts, which the bounds were not read from: what one leaves, and what one logs
+        ("0.28.0", (8, 9), False, 0.26),
+        ("0.10.2", (8, 9), False, 0.21),
     ],
-    ids=["four L40S", "four RTX 3090", "two T4", "two H200 NVL"],
+    ids=["four L40S", "four RTX 3090", "two T4", "two H200 NVL", "two L4", "eight L40S"],
 )
 def test_ranks_apart_grow_little(
     release: str, compute_capability: tuple[int, int], eager: bool, logged_gib: float

@@ -93,6 +93,37 @@ def test_a_head_may_bring_its_own_embedding() -> None:
     assert estimate.low == estimate.bytes < estimate.high
 
 
+@pytest.mark.parametrize(
+    ("release", "rows", "kept_rows", "kept_at_most"),
+    [
+        # as many rows as the model: equal to its output, or trained
+        ("0.20.0", 128_256, 0, 128_256),
+        ("0.10.2", 128_256, 128_256, 128_256),
+        # a vocabulary of its own
+        ("0.20.0", 32_000, 32_000, 32_000),
+    ],
+)
+def test_an_output_that_may_equal_the_models_is_not_kept(
+    release: str, rows: int, kept_rows: int, kept_at_most: int
+) -> None:
+    row = next(row for row in ROWS if row["serve"]["speculative_config"].get("method") == "eagle3")
+    architecture = start_of(row).architecture
+    assert architecture.draft is not None
+    row_bytes = architecture.hidden_size * 2
+    none, some = (
+        draft_parameters(
+            replace(architecture, draft=replace(architecture.draft, output_rows=each)),
+            Parallelism(),
+            Version(release),
+        )
+        for each in (0, rows)
+    )
+
+    assert architecture.vocab_size == 128_256
+    assert some.bytes - none.bytes == kept_rows * row_bytes
+    assert some.high - none.high == kept_at_most * row_bytes
+
+
 FLASH, BLOCKS = "deepseek-ai/DeepSeek-V4-Flash", "DeepseekV4ForCausalLM/deepseek-v4-blocks"
 PLAIN = {1: 156_006_389_980, 4: 39_982_256_476, 8: 20_644_900_892}
 """Parameter bytes of DeepSeek V4 Flash without a draft on rank 0, by ranks: vLLM 0.26.0 to 0.32.0."""

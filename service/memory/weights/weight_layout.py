@@ -142,6 +142,8 @@ class DraftLayout:
 
     shared_predictor_heads: bool
     """Prediction layers with an output of their own use the model's output instead."""
+    shared_equal_outputs: bool
+    """A draft whose output equals the model's uses the model's."""
     split_markov_tables: bool
     """The tables of a DSpark draft's Markov head are split over the ranks."""
     confidence_heads: bool

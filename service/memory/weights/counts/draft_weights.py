@@ -31,9 +31,7 @@ from service.units import round_up
 TABLE_ENTRY_BYTES: Final = 8
 FLOAT32: Final = 4
 MODELOPT_FP4: Final = "modelopt_fp4"
-UNSET: Final = (
-    "closed form from the draft's config, which does not say whether it shares the model's embedding"
-)
+UNSET: Final = "closed form from the draft's config, which does not say if it shares embedding and output"
 
 
 def draft_parameters(architecture: ModelArchitecture, deployment: Parallelism, release: Version) -> Estimate:
@@ -59,14 +57,22 @@ def draft_parameters(architecture: ModelArchitecture, deployment: Parallelism, r
         compute_capability=deployment.compute_capability,
     )
     size = sum(map(sizes.module, _modules(draft, deployment, release, sizes)))
+    output = sum(map(sizes.module, _output(draft, deployment.shards)))
+    kept = 0 if _may_share_output(draft, architecture, release) else output
     own = sizes.module(PlainModule(deployment.shards.vocabulary(draft.vocab_size) * draft.hidden_size))
     as_stored = draft.embedding is DraftEmbedding.AS_STORED
     loaded = as_stored and (architecture.frame.embedding or architecture.tie_word_embeddings)
     if deployment.pipeline_parallel_size > 1 and not loaded:
-        return exact(size + own, Basis.COMPUTED, source)
+        return around(size + own + kept, size + own + kept, size + own + output, Basis.COMPUTED, source)
     if as_stored:
-        return around(size, size, size + own, Basis.ASSUMED, UNSET)
-    return exact(size, Basis.COMPUTED, source)
+        return around(size + kept, size + kept, size + own + output, Basis.ASSUMED, UNSET)
+    return exact(size + kept, Basis.COMPUTED, source)
+
+
+def _may_share_output(draft: Draft, architecture: ModelArchitecture, release: Version) -> bool:
+    """Whether a draft's output can equal the model's, which the draft then uses: it has as many rows."""
+    same_shape = (draft.output_rows, draft.hidden_size) == (architecture.vocab_size, architecture.hidden_size)
+    return same_shape and weight_layout_at(release).drafts.shared_equal_outputs
 
 
 def _modules(draft: Draft, deployment: Parallelism, release: Version, sizes: ModuleBytes) -> Modules:
@@ -90,8 +96,11 @@ def _modules(draft: Draft, deployment: Parallelism, release: Version, sizes: Mod
     yield PlainModule(draft.mapped_rows, TABLE_ENTRY_BYTES)
     heads = 0 if layout.shared_predictor_heads else draft.heads
     yield PlainModule(heads * shards.vocabulary(draft.vocab_size) * hidden)
+
+
+def _output(draft: Draft, shards: Shards) -> Modules:
     if draft.output_rows:
-        yield OutputEmbedding(shards.vocabulary(draft.output_rows), hidden)
+        yield OutputEmbedding(shards.vocabulary(draft.output_rows), draft.hidden_size)
 
 
 def _key_widths(draft: Draft) -> tuple[int, ...]:
