@@ -5,7 +5,7 @@ for packages that it uses: for each exception that the given releases raise with
 fixed parts of its message, its class, its file and function, and the first and last of the given releases
 that have it. With ``--requests`` it is request_errors.json.gz: the messages of vLLM that answer a request.
 Elsewhere these are left out, since they end no engine; of libraries what a start does not reach.
-What the file has of other packages and releases stays; the engine's is written anew.
+What the files have of other packages and releases stays.
 """
 
 import argparse
@@ -75,7 +75,14 @@ REACHED: Final[Mapping[str, tuple[str, ...]]] = {
     "fastsafetensors": ("",),
     "lmcache": ("integration/vllm/", "v1/", "config", "utils", "observability"),
     "tvm_ffi": ("",),
-    "vllm_ascend": ("",),
+    **dict.fromkeys(
+        ("vllm_ascend", "vllm_gaudi", "vllm_kunlun", "vllm_metal", "vllm_metax", "vllm_rbln", "vllm_spyre"),
+        ("",),
+    ),
+    "tpu_inference": (
+        *("core/", "distributed/", "executors/", "layers/", "models/", "offload/", "platforms/", "runner/"),
+        *("worker/", "envs", "utils", "env_override", "kernels/ragged_paged_attention/"),
+    ),
     "vllm_omni": (
         *("engine/", "entrypoints/cli/", "entrypoints/omni", "entrypoints/async", "config/", "core/"),
         *("distributed/", "platforms/", "worker", "lora", "quantization", "transformers_utils"),
@@ -143,10 +150,10 @@ def _is_distinct(row: Row, package: str) -> bool:
     return longest >= LEAST_OF_LIBRARIES or (longest >= LEAST_WORDS and sum(words) >= LEAST_IN_ALL)
 
 
-def _written() -> Iterator[tuple[str, Row, tuple[Version, Version]]]:
-    """Yield the package, the row and the releases of each error that the file of libraries has."""
-    for type_name, file, function, first, last, parts in json.loads(gzip.decompress(LIBRARIES.read_bytes())):
-        package, _, path = file.partition("/")
+def _written(target: Path) -> Iterator[tuple[str, Row, tuple[Version, Version]]]:
+    """Yield the package, the row and the releases of each error that a file has."""
+    for type_name, file, function, first, last, parts in json.loads(gzip.decompress(target.read_bytes())):
+        package, _, path = file.partition("/") if target == LIBRARIES else (ENGINE, "", file)
         yield package, (type_name, path, function, tuple(parts)), (Version(first), Version(last))
 
 
@@ -162,10 +169,10 @@ def main() -> None:
         for row in errors_of(Path(package), requests=given.requests):
             if _is_distinct(row, name) and not any(each in part for each in OF_PYTHON for part in row[3]):
                 found.setdefault((name, row), []).append(Version(release))
-    packages = {name for name, _ in found}
-    if packages != {ENGINE}:
-        for name, row, releases in _written():
-            found.setdefault((name, row), []).extend(releases)
+    of_engine = {name for name, _ in found} == {ENGINE}
+    target = REQUESTS if given.requests else FILE if of_engine else LIBRARIES
+    for name, row, releases in _written(target):
+        found.setdefault((name, row), []).extend(releases)
     rows = [
         [
             *(row[0], row[1] if name == ENGINE else f"{name}/{row[1]}", row[2]),
@@ -174,7 +181,6 @@ def main() -> None:
         for (name, row), releases in sorted(found.items())
     ]
     content = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
-    target = REQUESTS if given.requests else FILE if packages == {ENGINE} else LIBRARIES
     target.write_bytes(gzip.compress(content, mtime=0))
 
 

@@ -3,7 +3,8 @@
 The output is service/startup_log/errors/known_classes.json.gz: for each package the files of its classes,
 and the functions of the engine's modules, by name; and the model types that transformers knows. Python's own
 messages name a class or a function and no file: ``'X' object has no attribute 'y'``.
-What the file has of other packages, and of model types, stays.
+What the file has of other packages, of model types and of the engine's other files stays; with ``--paths``
+only the paths of the engine's files are added, which tell a file that a fork added from those of releases.
 """
 
 import argparse
@@ -97,21 +98,34 @@ def by_file(found: Mapping[str, Mapping[str, Version]]) -> dict[str, list[str]]:
     return dict(sorted(files.items()))
 
 
+def _is_module(path: str) -> bool:
+    return not path.startswith(LEFT_OUT) and not path.endswith("__init__.py")
+
+
 def main() -> None:
     """Write them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("releases", nargs="+")
+    parser.add_argument("--paths", action="store_true")
+    given = parser.parse_args()
+    paths: set[str] = set()
     found: dict[str, dict[str, dict[str, Version]]] = defaultdict(lambda: defaultdict(dict))
     types: set[str] = set()
-    for package, _, rest in (each.partition("==") for each in parser.parse_args().releases):
+    for package, _, rest in (each.partition("==") for each in given.releases):
         release, _, folder = rest.partition("=")
+        if package == ENGINE:
+            paths.update(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*.py"))
+        if given.paths:
+            continue
         for name, file in names_of(Path(folder)):
             places = found[package][name]
             places[file] = max(Version(release), places.get(file, Version(release)))
         types.update(model_types_of(Path(folder)))
     written = json.loads(gzip.decompress(FILE.read_bytes()))
     files = written["files"] | {name: by_file(each) for name, each in found.items()}
-    content = {"model_types": sorted(types.union(written["model_types"])), "files": files}
+    paths = paths.union(written.get("paths", ())) - files[ENGINE].keys()
+    types.update(written["model_types"])
+    content = {"model_types": sorted(types), "files": files, "paths": sorted(filter(_is_module, paths))}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
 

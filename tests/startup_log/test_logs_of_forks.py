@@ -1,5 +1,7 @@
 """What ended an engine, in whole logs of forks, of vendors' builds and of launchers around the engine."""
 
+import pytest
+
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
 
@@ -50,6 +52,19 @@ def test_what_a_worker_raises_when_the_engine_ends_it_is_not_the_root() -> None:
     assert failure.follows
 
 
+BEGUN = "(EngineCore pid=343) INFO 08-01 01:16:14 [core.py:116] Initializing a V1 LLM engine (v0.23.1) with"
+LOADS = (
+    "(Worker_TP0 pid=31) INFO 08-01 01:16:32 [gpu_model_runner.py:5248] Starting to load model /models/G..."
+)
+
+
+def test_a_worker_that_logs_no_exception_in_a_whole_log_was_ended_from_outside() -> None:
+    """alint77/jupiter-glm52-vllm-worklog, phase3-1161884 server.out, shortened."""
+    assert cause_of(BEGUN, LOADS, ENDS, *CUT_OFF, PARENT) == "worker_ended_without_a_word"
+    failure = failure_of(LOADS, ENDS, *CUT_OFF, PARENT)
+    assert failure.cause is None  # The lines above can hold the exception.
+
+
 def test_what_a_worker_raises_before_the_engine_ends_the_others_is_the_root() -> None:
     assert cause_of(*CUT_OFF, ENDS, PARENT) == "weights_do_not_fit_the_class"
 
@@ -93,3 +108,60 @@ def test_a_server_that_is_stopped_before_it_serves_says_what_it_was_doing() -> N
     )
 
     assert "time limit" in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: tail is not a local folder and is not a valid model identifier listed on 'https://hf.co'",
+        "vllm serve: error: unrecognized arguments: -f /dev/null",
+        "vllm: error: argument subparser: invalid choice: 'sleep' (choose from 'chat', 'complete', 'serve')",
+    ],
+)
+def test_a_command_beside_the_entry_point_of_an_image_is_taken_for_arguments(line: str) -> None:
+    """docker/Dockerfile of vLLM: ENTRYPOINT ["vllm", "serve"], to which Docker adds the command."""
+    assert "--entrypoint" in helps(line)
+
+
+def test_libnuma_only_warns_where_numactl_ends() -> None:
+    """libnuma, numa_warn and numa_error; numactl, numactl.c checkerror."""
+    assert read_log("set_mempolicy: Operation not permitted").failure is None
+    assert (
+        cause_of("set_mempolicy: Operation not permitted", "setting membind: Operation not permitted")
+        == "processor_binding"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "message", "says"),
+    [
+        (
+            *("tpu_inference/layers/vllm/custom_ops/mla_attention.py", "forward"),
+            *("AssertionError: kv_a_proj_with_mqa is required when q_lora_rank is None", "was not given"),
+        ),
+        (
+            *("vllm_metal/stt/serve.py", "_extract_input_features"),
+            "ValueError: STT request 7 must include input_features or input_audio_features.",
+            "vllm_metal",
+        ),
+        (
+            *("tpu_inference/kernels/ragged_paged_attention/v3/kernel_hd64.py", "static_validate_inputs"),
+            "ValueError: Expected attention_sink.shape[0]=7 to be equal to q.shape[1]=8 (num_q_heads).",
+            "tpu_inference",
+        ),
+    ],
+)
+def test_a_check_of_a_plugin_is_named_as_one(file: str, function: str, message: str, says: str) -> None:
+    """tpu-inference 0.32.0 and vllm-metal 0.3.0: names of variables in a message are no words of people."""
+    failure = failure_of(
+        f"{CORE} EngineCore failed to start.",
+        f"{CORE} {HEADER}",
+        f'{CORE}   File "/x/site-packages/vllm/v1/executor/abstract.py", line 75, in load_model',
+        f'{CORE}   File "/x/site-packages/{file}", line 75, in {function}',
+        f"{CORE} {message}",
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name in {"check_refused", "engine_fault"}
+    assert failure.form is not None
+    assert says in failure.form.means

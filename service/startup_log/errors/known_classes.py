@@ -69,8 +69,8 @@ def file_of_call(name: str, function: str) -> str:
 
 @cache
 def files_of_engine() -> frozenset[str]:
-    """Return the paths of the engine's modules inside of its package; of one that was moved the newest."""
-    return frozenset(_content()["files"][ENGINE])
+    """Return the paths of the modules of the engine's releases inside of its package."""
+    return frozenset(_content()["files"][ENGINE]).union(_content()["paths"])
 
 
 def is_model_type(message: str) -> bool:

@@ -38,7 +38,7 @@ from service.startup_log.failures.logged_failure import (
     of_exception,
     of_known,
 )
-from service.startup_log.failures.lost_peers import of_lost_peer
+from service.startup_log.failures.lost_peers import of_lost_peer, of_silent_worker
 from service.startup_log.failures.named_variables import with_variable
 from service.startup_log.failures.native_backtraces import of_backtrace
 from service.startup_log.failures.noted_errors import of_note
@@ -103,7 +103,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         return found if no_report else of_lost_peer(printed) or found
     found = with_variable(_with_cut_end(with_checking_part(found), lines), lines)
     if found.cause is None:
-        return found
+        return of_silent_worker(found, printed) or found
     if (older := _of_driver(found, lines)) is not None:
         return older
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")

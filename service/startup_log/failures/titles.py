@@ -32,6 +32,8 @@ ENDED: Final = frozenset(
 """Causes that say that a process ended, which one that hangs does not."""
 HANGING: Final = frozenset({HANG, "ranks_hang_in_exchange"})
 """Causes that say that a process hangs."""
+_OF_CODE: Final = re.compile(r"\w\.(?:shape|dtype|ndim)\b|\bshape \[|\w_\w+ is (?:not )?None\b")
+"""What a check of tensors or of arguments names in its message: variables, whose names are no words."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
 _LOADED: Final = (
@@ -87,7 +89,7 @@ def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     vague = failure.cause is None or (failure.cause.name == FAULT and failure.type == "AssertionError")
     if vague and failure.type == "AssertionError" and not failure.frames and _is_of_tests(lines):
         return replace(failure, cause=OF_TESTS, origin=NOWHERE)
-    said = bool(failure.type) and not is_check(failure.message)
+    said = bool(failure.type) and not (is_check(failure.message) or _OF_CODE.search(failure.message))
     about = cause_of_words(failure.message) if vague and said else None
     # What has no value is a state of the code, and not what a request asked for.
     if about is not None and not (about.of_request and NOTHING in failure.message):
