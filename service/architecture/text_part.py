@@ -54,9 +54,10 @@ def reads_whole(class_name: str, family: Family) -> bool:
 def own_text(config: Config, outer: ConfigClass) -> Config:
     """Return the fields of the text part of a config without a section for it.
 
-    Source: transformers 4.57 and 5.19: most classes with a text part then have its defaults alone.
+    Source: transformers 4.57 and 5.19: most classes with a text part then have its defaults alone, some
+    (Mistral3Config) sizes of a published model.
     """
-    return config if outer.text is None or outer.flat else Config({}, config.pointer)
+    return config if outer.text is None or outer.flat else Config(dict(outer.absent), config.pointer)
 
 
 def text_type(config: Config, text: Config) -> str:

@@ -516,3 +516,34 @@ def test_a_minimax_without_full_attention_has_its_heads_all_the_same() -> None:
     mixers = [layer.mixer for layer in attending.layers if isinstance(layer.mixer, Attention)]
     heads = {(mixer.num_heads, mixer.head_size, mixer.weights.linear_weights) for mixer in mixers}
     assert (len(mixers), heads) == (4, {(4, 64, True)})
+
+
+def test_a_flat_mistral_3_has_the_text_part_of_its_config_class() -> None:
+    """transformers 4.57 and 5.19, Mistral3Config.__init__: without text_config, Mistral Small's sizes."""
+    model = read(architectures=["Mistral3ForConditionalGeneration"], model_type="mistral3", hidden_size=1024)
+
+    assert (model.hidden_size, len(model.layers), model.vocab_size) == (5120, 40, 131_072)
+
+
+def test_sizes_of_mla_under_another_type_are_stored_in_full() -> None:
+    """vLLM 0.26.0 and 0.33.0 asked: 2 layers of 8 heads of 128 under mistral4, MLA under deepseek_v3."""
+    fields = {
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "hidden_size": 1024,
+        "intermediate_size": 2048,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 2,
+        "vocab_size": 32000,
+        "kv_lora_rank": 256,
+        "q_lora_rank": 512,
+        "qk_nope_head_dim": 64,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+    }
+    assert read(**fields, model_type="deepseek_v3").is_mla
+    full = read(**fields, model_type="mistral4")
+    mixer = full.layers[0].mixer
+
+    assert not full.is_mla
+    assert isinstance(mixer, Attention)
+    assert (mixer.num_kv_heads, mixer.head_size, mixer.head_size_v) == (8, 128, 128)

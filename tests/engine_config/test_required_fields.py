@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from service.advisor.candidates.engine_start import Start
 from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import read_document
+from service.architecture.layers.attention import Attention
 from service.architecture.reading import read_architecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
@@ -138,9 +140,9 @@ HUNYUAN: dict[str, Any] = {
 }
 
 
-def start(config: dict[str, Any], release: str) -> None:
+def start(config: dict[str, Any], release: str) -> Start:
     flags = ServeFlags(max_model_len=1024)
-    dry_start(
+    return dry_start(
         read_architecture(read_document(config)),
         flags,
         rules_for(Version(release)),
@@ -314,3 +316,54 @@ def test_hunyuan_3_needs_fields_since_its_config_class_is_of_transformers(
     assert (refused.value.stage, refused.value.type) == (Stage.MODEL, error)
     start(without, "0.26.0")
     start(HUNYUAN, "0.33.0")
+
+
+def test_the_images_of_qwen4_need_the_layers_whose_features_are_added() -> None:
+    """0.33.0 was asked of it without a part on images: the default one has no such field."""
+    text = {
+        **OMNI["thinker_config"]["text_config"],
+        "model_type": "qwen4_exp_text",
+        "shared_expert_intermediate_size": 512,
+    }
+    config = {
+        "architectures": ["Qwen4ExpForConditionalGeneration"],
+        "model_type": "qwen4_exp",
+        "torch_dtype": "bfloat16",
+        "text_config": text,
+    }
+    with pytest.raises(EngineRefusal, match="object has no attribute 'deepstack_visual_indexes'"):
+        start(config, "0.33.0")
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
+def test_mistral_for_text_reads_a_config_of_text_and_images_as_a_whole(release: str) -> None:
+    flat = {**GLM, "architectures": ["MistralForCausalLM"], "model_type": "mistral3"}
+    with pytest.raises(EngineRefusal, match="object has no attribute 'hidden_act'"):
+        start(flat, release)
+
+    with pytest.raises(EngineRefusal, match="object has no attribute 'rms_norm_eps'"):
+        start({**flat, "hidden_act": "silu"}, release)
+
+    start({**flat, "hidden_act": "silu", "rms_norm_eps": 1e-5, "tie_word_embeddings": False}, release)
+
+
+PHI: dict[str, Any] = {
+    "architectures": ["PhiForCausalLM"],
+    "model_type": "phi",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize(("release", "heads"), [("0.20.2", 32), ("0.29.0", 32), ("0.32.0", 8)])
+def test_phis_own_class_gives_each_head_its_keys(release: str, heads: int) -> None:
+    """Asked: 0.20.2, 0.26.0 and 0.29.0 cache 32 heads, 0.32.0, where transformers runs Phi, 8."""
+    layers = start(PHI, release).architecture.layers
+
+    assert [layer.mixer.num_kv_heads for layer in layers if isinstance(layer.mixer, Attention)] == [heads] * 2

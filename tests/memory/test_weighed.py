@@ -81,7 +81,6 @@ FAR_LAYOUTS: Final[Mapping[str, str]] = {
     "20261301-0021": "the same",
     "20261301-0024": "the same",
     "20261301-0267": "the same",
-    "20261302-0390": "to 0.31.0 Phi's intermediate_size does not count",
     "20261201-0183": "transformers 4 pools, as in 4711-0123",
     "20261202-0030": "the same",
     "20261201-0611": "on the meta device alone the projector stays quantized",

@@ -59,8 +59,8 @@ class CheckpointRules:
     clamped_nvfp4_majors: frozenset[str]
     """Major compute capabilities with kernels for NVFP4 experts behind a clamp; none listed: not limited."""
     left_to_transformers: frozenset[str]
-    """Classes with recurrent layers that transformers' own code runs instead, and keeps keys and values
-    for in every layer.
+    """Classes that transformers' own code runs instead, and whose layers it builds otherwise: all of them
+    attend.
     """
     head_dim_is_rotary: frozenset[str]
     """Model types whose config class takes head_dim for the rotary size (qk_rope_head_dim)."""

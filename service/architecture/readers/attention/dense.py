@@ -154,7 +154,19 @@ def _qwen3(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 _QWEN3_VL: Final = Family(_qwen3, multimodal=True, splits_media_heads=True, towers=merged_patches.qwen3_vl)
-_MISTRAL: Final = Family(Decoder(windows=by_type))
+
+
+def _mistral_lacks(config: Config, _: Config) -> tuple[str, ...]:
+    """Return what a config of text and images lacks, which the class for text reads as a whole.
+
+    Source: vLLM 0.20.2 to 0.33.0, LlamaModel; transformers 4.57 to 5.19, Mistral3Config has no such fields;
+    0.20.2, 0.26.0 and 0.33.0 asked.
+    """
+    flat = config.text("model_type") == "mistral3"
+    return tuple(name for name in ("hidden_act", "rms_norm_eps") if flat and name not in config)
+
+
+_MISTRAL: Final = Family(Decoder(windows=by_type), lacks=_mistral_lacks)
 
 
 def _gemma(text: Config) -> tuple[DecoderLayer, ...]:

@@ -233,6 +233,21 @@ def _qwen(text: Config) -> tuple[DecoderLayer, ...]:
 
 _PERSIMMON: Final = replace(BIASED, norm=QueryKeyNorm.PER_HEAD_AND_BIAS, norm_if=("qk_layernorm",))
 _PHI: Final = replace(BIASED, norms=LAYER_NORM, own_keys=False)
+"""Phi as the transformers library builds it."""
+
+
+def _phi(text: Config) -> tuple[DecoderLayer, ...]:
+    """Read Phi as the engine's own class builds it: every head has its keys, and the width has its own field.
+
+    Source: vLLM 0.20.2 to 0.29.0, phi.py PhiAttention and PhiMLP; 0.20.2, 0.26.0 and 0.29.0 asked.
+    """
+    width = text.integer("n_inner", default=4 * text.integer("hidden_size"))
+    own = replace(_PHI, own_keys=True)
+    return tuple(
+        replace(layer, feed_forward=replace(own.dense(text), intermediate_size=width)) for layer in own(text)
+    )
+
+
 _FALCON: Final = Family(
     _falcon, tied_by_default=True, ends=_layer_norm, frame=ALL_EVERYWHERE, lacks=_falcon_lacks
 )
@@ -279,6 +294,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "MptForCausalLM": _MPT,
     "OPTForCausalLM": Family(_opt, tied_by_default=True, ends=_opt_ends, frame=ALL_EVERYWHERE),
     "PersimmonForCausalLM": Family(_PERSIMMON, tied=False, ends=_layer_norm, frame=ALL_EVERYWHERE),
-    "PhiForCausalLM": Family(_PHI, ends=_biased_output, frame=ALL_EVERYWHERE),
+    "PhiForCausalLM": Family(_phi, ends=_biased_output, frame=ALL_EVERYWHERE, attending_layers=_PHI),
     "QWenLMHeadModel": Family(_qwen, frame=ALL_EVERYWHERE, towers=no_qwen_vl),
 }

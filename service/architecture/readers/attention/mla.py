@@ -76,7 +76,7 @@ def _deepseek(text: Config) -> tuple[DecoderLayer, ...]:
 
     Source: vLLM 0.10.2 to 0.33.0, DeepseekV2DecoderLayer and DeepseekAttention.
     """
-    mixer = _plain_attention(text) if _has_no_mla(text) else mla_attention(text)
+    mixer = _plain_attention(text) if _has_no_mla(text) else _by_type(text)
     first_sparse = text.count("first_k_dense_replace", default=0, minimum=0)
     every = text.count("moe_layer_freq", default=1)
 
@@ -96,6 +96,24 @@ def _has_no_mla(text: Config) -> bool:
     return all(
         text.optional_integer(name, minimum=0) == 0 for name in ("qk_nope_head_dim", "qk_rope_head_dim")
     )
+
+
+FULL_HEADS: Final = frozenset({"mistral4"})
+"""Types of configs with sizes of MLA for which the engine stores keys and values in full.
+
+Source: vLLM 0.26.0 to 0.33.0, ModelArchConfigConvertorBase.is_deepseek_mla, DeepseekV2Attention.
+"""
+
+
+def _by_type(text: Config) -> Attention | MultiHeadLatentAttention:
+    mixer = mla_attention(text)
+    return _in_full(mixer) if text.text("model_type") in FULL_HEADS else mixer
+
+
+def _in_full(mla: MultiHeadLatentAttention) -> Attention:
+    """Return attention with projections of MLA, and full keys and values in the cache."""
+    heads, size = mla.num_heads, mla.qk_nope_head_dim + mla.qk_rope_head_dim
+    return Attention(heads, heads, size, size, weights=AttentionWeights(low_rank=mla))
 
 
 def _plain_attention(text: Config) -> Attention:
@@ -214,10 +232,7 @@ def _minicpm3(text: Config) -> tuple[DecoderLayer, ...]:
 
     Source: vLLM 0.32.0, MiniCPM3Attention.
     """
-    mla = mla_attention(text)
-    heads, size = mla.num_heads, mla.qk_nope_head_dim + mla.qk_rope_head_dim
-    mixer = Attention(heads, heads, size, size, weights=AttentionWeights(low_rank=mla))
-    return (DecoderLayer(mixer, dense(text)),) * num_layers(text)
+    return (DecoderLayer(_in_full(mla_attention(text)), dense(text)),) * num_layers(text)
 
 
 def _longcat(text: Config) -> tuple[DecoderLayer, ...]:

@@ -29,6 +29,8 @@ class ConfigClass:
     """Whether fields of the text part may stand in the whole config, not in a section alone."""
     vision: Mapping[str, Any] = field(default_factory=dict)
     """The ``vision_config`` that the class makes for a config without one; empty if unknown or none."""
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    """The text part of a config without one, where the class makes it otherwise than that of ``text``."""
     architecture: str | None = None
     """Architecture class of the model where it is the text part of another model."""
     within: tuple[str, ...] = ()
@@ -45,6 +47,7 @@ class ConfigClass:
             raw.get("text"),
             raw.get("flat", False),
             raw.get("vision", {}),
+            raw.get("absent", {}),
             raw.get("architecture"),
             tuple(raw.get("within", ())),
             {usual: tuple(path) for usual, path in raw.get("beside", {}).items()},
@@ -72,10 +75,10 @@ class ConfigClass:
         return replace(config, fields=fields, written={**config.written, **self.names})
 
     def with_vision(self, config: Config) -> Config:
-        """Return the whole config, with the part on images that the class makes for one without it."""
-        if not self.vision or "vision_config" in config:
-            return config
-        return replace(config, fields={**config.fields, "vision_config": self.vision})
+        """Return the whole config, with the parts that the class makes for one without them."""
+        made = {"vision_config": self.vision, "text_config": self.absent}
+        parts = {name: part for name, part in made.items() if part and name not in config}
+        return replace(config, fields={**config.fields, **parts}) if parts else config
 
 
 def _innermost(config: Config, names: tuple[str, ...]) -> Config:

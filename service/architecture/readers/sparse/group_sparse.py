@@ -81,6 +81,16 @@ def _family(layers: Callable[[Config], tuple[DecoderLayer, ...]]) -> Family:
     )
 
 
+def _lacks(config: Config, _: Config) -> tuple[str, ...]:
+    """Return ``deepstack_visual_indexes``, for which the config class of the images has no default.
+
+    Source: vLLM 0.33.0 with transformers 5.19, Qwen4ExpVisionConfig; 0.33.0 asked.
+    """
+    name = "deepstack_visual_indexes"
+    vision = config.section("vision_config")
+    return () if vision is not None and name in vision.fields else (name,)
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "Qwen4ExpForCausalLM": _family(partial(_layers, images=False)),
     "Qwen4ExpForConditionalGeneration": replace(
@@ -88,5 +98,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
         multimodal=True,
         splits_media_heads=True,
         towers=merged_patches.qwen3_vl,
+        lacks=_lacks,
     ),
 }
