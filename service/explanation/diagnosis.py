@@ -115,6 +115,17 @@ def _of_titled_settings(logged: Failure, log: StartupLog) -> Iterator[str]:
         settings = " and ".join(named)
         each = "it" if len(named) == 1 else "each of them"
         yield f"The title names {settings}: a start without {each} shows whether that is the reason."
+    elif vague and not log.earlier:
+        yield from _of_titled_features(cause, log)
+
+
+def _of_titled_features(cause: FailureCause | None, log: StartupLog) -> Iterator[str]:
+    """Yield which features of the title to start without, where neither flags nor the remedy name them."""
+    for each in log.around.features:
+        flag = each.without.removeprefix("no ").partition(" ")[0]
+        if cause is None or flag not in cause.remedy:
+            start = f"a start with {each.without}"
+            yield f"The title names {each.words}: {start} shows whether that is the reason."
 
 
 def _of_said_releases(log: StartupLog) -> Iterator[str]:

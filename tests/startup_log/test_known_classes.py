@@ -85,7 +85,8 @@ def test_python_s_own_words_count_in_a_title_too_if_the_engine_has_the_class() -
     assert known is not None
     assert known.cause is not None
     assert known.cause.name == "speculation_not_supported"
-    assert unknown is None
+    assert unknown is not None
+    assert (unknown.type, unknown.cause) == ("AttributeError", None)
 
 
 def test_the_name_of_a_layer_s_cache_is_no_weight() -> None:

@@ -106,3 +106,77 @@ def test_source_below_the_last_fence_hides_no_title() -> None:
     text = f"# [Bug]: the server crashes\n\n```bash\nvllm serve a/b\n```\n\n```\n{source}"
 
     assert find_failure(read_lines(text)) is not None
+
+
+@pytest.mark.parametrize(
+    ("title", "without"),
+    [
+        # vllm-project/vllm#7003 and #20284; the flags are those of vLLM 0.33.0, engine/arg_utils.py.
+        ("[Bug]: VLLM crashes when prefix caching is enabled", "--no-enable-prefix-caching"),
+        ("[Bug]: xgrammar crashes with speculative decoding", "no --speculative-config"),
+        ("[Bug]: Crash during chunked prefill", "--no-enable-chunked-prefill"),
+        ("[Feature]: support prefix caching with this model", ""),
+        ("[Bug]: Model Launch Hangs with 16+ Ranks in vLLM", ""),
+    ],
+)
+def test_feature_that_a_title_names_can_be_left_out(title: str, without: str) -> None:
+    named = read_log(f"{title}\n\nDetails follow.\n").around.features
+
+    assert [each.without for each in named] == ([without] if without else [])
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        # vllm-project/vllm#42008 and #41511, whose words are not those of a failure.
+        "[Bug]: MoE base model requests may be affected by LoRA deltas when LoRA adapters are loaded",
+        "[Bug]: W4A16 MoE: weight_scale not sharded along K, kernel computes another group_size",
+    ],
+)
+def test_what_is_reported_as_a_bug_is_shown_without_a_cause(title: str) -> None:
+    found = diagnose(read_log(f"{title}\n\n### Your current environment\n"), None)
+
+    assert found is not None
+    assert found.cause is None
+    assert found.wanted
+
+
+def test_parent_s_error_is_that_of_a_start_which_a_person_says_waits() -> None:
+    """The form of vllm-project/vllm#44732: the engine's process lives, and never reports."""
+    text = """\
+# V1 Engine hangs at startup, EngineCore spawns but never connects
+
+The EngineCore process never sends its handshake, so that `wait_for_engine_startup()` eventually times out:
+
+```
+RuntimeError: Engine core initialization failed.
+Failed core proc(s): {}
+```
+"""
+    found = find_failure(read_lines(text))
+
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "start_timed_out"
+
+
+def test_class_that_a_title_says_is_missing() -> None:
+    text = "[Bug]: transformers lacks Qwen3_5MoeForConditionalGeneration\n\nIt does not start.\n"
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert found.cause == "transformers_too_old"
+
+
+def test_tensors_of_8_bits_on_the_host() -> None:
+    text = "NotImplementedError: \"index_cpu\" not implemented for 'Float8_e4m3fn'\n"
+    found = diagnose(read_log(text), None)
+
+    assert found is not None
+    assert "host" in found.means
+
+
+def test_flag_that_a_title_says_it_works_without() -> None:
+    text = "[Bug]: Engine crashes with --kv-cache-dtype fp8_e4m3, works without it\n\nDetails follow.\n"
+
+    assert read_log(text).around.titled == ("--kv-cache-dtype",)

@@ -19,6 +19,8 @@ from service.startup_log.log import read_log
         ("[Bug]: fp8 is not supported on compute capability 7.5", False),
         ("[Bug]: NIXL connector lost its partner and the transfer failed", False),
         ("[Bug]: tool calls are rendered as text instead of executed", False),
+        # The cause itself says that the text names no reason: vllm-project/vllm#23359.
+        ("[Bug]: Qwen3 coder 480b awq fails to load on v0.10.1.1", False),
         # What happened needs no reason to be named.
         ("[Bug]: CUDA out of memory error when the model loads", False),
         ("[Bug]: vLLM crashes under load", False),

@@ -243,7 +243,7 @@ NO_FAILURES = [
     # vllm-project/vllm#14438: code that a proposal quotes
     '[RFC]: Data for profiling\n\n  raise ValueError(\n    f"At most {limit} items in the same prompt.")',
     # vllm-project/vllm#20362: a sentence that names what a program raises
-    "[Bug]: Engines end requests differently\n\nThe generate coroutine will raise asyncio.CancelledError.",
+    "[Misc]: Engines end requests differently\n\nThe generate coroutine will raise asyncio.CancelledError.",
 ]
 
 

@@ -13,6 +13,7 @@ from service.startup_log.environment.ray_resources import RayGpus, read_ray_gpus
 from service.startup_log.prose.kinds_of_texts import AboutText, kind_of_text
 from service.startup_log.prose.said_reasons import said_reason
 from service.startup_log.prose.said_releases import SaidReleases, said_releases
+from service.startup_log.prose.titled_features import TitledFeature, titled_features
 from service.startup_log.prose.titled_settings import claim_of_title, titled_settings
 from service.startup_log.prose.what_works import ReportedToWork, what_works
 from service.startup_log.text.lines import LogLine
@@ -200,6 +201,8 @@ class Surroundings:
     """The title, where it claims something."""
     about: AboutText | None = None
     """What the text is if it reports no failure: a question, a wish, a change."""
+    features: tuple[TitledFeature, ...] = ()
+    """Features with which it fails, in the words of the title."""
     titled: tuple[str, ...] = ()
     """Flags and variables with which it fails, by the title."""
     host: frozenset[str] = frozenset()
@@ -234,6 +237,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         releases=said_releases(lines),
         claim=claim_of_title(lines),
         about=kind_of_text(lines),
+        features=titled_features(lines),
         titled=titled_settings(lines),
         host=host_facts(lines),
         tried=tried_actions(lines),

@@ -31,6 +31,8 @@ INTERRUPTED: Final = "interrupted"
 SETTINGS: Final = "settings_refused"
 """The cause of a check whose reason its calls do not show."""
 
+WAITING: Final = frozenset({*HANGING, "start_timed_out"})
+"""Causes of a process that did not end, after which its parent has an error of its own alone."""
 DUMPED: Final = "Dumping input data for V1 LLM engine"
 """vLLM 0.9.0 to 0.33.0, logging_utils/dump_input.py: a step failed or took too long, whatever the reason."""
 WARNING: Final = "WARNING"
@@ -97,7 +99,8 @@ def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> F
     """
     quotes = quotes_error(words.message)
     decides = left.cause is not None and left.cause.decides
-    follows = left.cause is None and is_wrapper(left.message) and not quotes
+    waits = words.cause is not None and words.cause.name in WAITING
+    follows = left.cause is None and is_wrapper(left.message) and not (quotes or waits)
     if not words.type and (decides or follows):
         return _beside_words(left, lines)
     if words.cause is None or not left.frames or quotes:

@@ -21,6 +21,8 @@ PROPOSALS: Final = frozenset({"rfc", "roadmap", "proposal"})
 """Kinds of issues that say how something is to become, and not what failed."""
 WISHES: Final = frozenset({"feature", "feature request", "enhancement"})
 """Kinds of issues whose title names what is wished."""
+BUG: Final = "bug"
+"""The kind of issue whose title says what is wrong, whatever words it has."""
 LEAST_WORDS: Final = 3
 """Words of a title that says what failed; fewer only head what follows."""
 _DENIES: Final = re.compile(
@@ -157,7 +159,7 @@ def described(
     ]
     troubled.extend(_joined(troubled))
     expects = any(_WISHES.search(each.words) for each in found[:2]) and not any(
-        "bug" in each.tags for each in found[:1]
+        BUG in each.tags for each in found[:1]
     )
     for general in (False, True):
         if general and expects:
@@ -182,7 +184,8 @@ def described(
         (
             each
             for each in troubled
-            if each.title and _vocabulary().complaint.is_in(_DENIES.sub(" ", each.words))
+            if each.title
+            and (BUG in each.tags or _vocabulary().complaint.is_in(_DENIES.sub(" ", each.words)))
         ),
         None,
     )

@@ -17,8 +17,8 @@ MOST: Final = 3
 """Settings that are named of one title."""
 _CASE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabling|setting|once|after)\b|\+")
 """What stands before the settings of the case in which it fails."""
-_OTHER: Final = re.compile(
-    r"(?i)\b(?:without|support|add|allow|default|ignored?|no effect|missing|"
+OTHER: Final = re.compile(
+    r"(?i)\b(?:without(?! (?:it|this|that|them)\b)|support|add|allow|default|ignored?|no effect|missing|"
     r"try|increas\w{2,3}|lower\w{0,3}|need\w?)\b"
 )
 """What shows that a title is about the setting itself, or that it fails without it."""
@@ -45,7 +45,7 @@ def titled_settings(lines: Sequence[LogLine]) -> tuple[str, ...]:
     title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
     found = sorted((*SETTING.finditer(title), *_NAMED.finditer(title)), key=lambda each: each.start())
     known = [each for each in found if _is_known(each[0])]
-    if not known or _OTHER.search(title) or _CASE.search(title[: known[0].start()]) is None:
+    if not known or OTHER.search(title) or _CASE.search(title[: known[0].start()]) is None:
         return ()
     return tuple(dict.fromkeys(each[0] for each in known))[:MOST]
 
