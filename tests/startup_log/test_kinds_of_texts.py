@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.application.text.explanation import headline
+from service.application.text.explanation import headline, render_explanation
 from service.explanation.diagnosis import diagnose
 from service.explanation.explain import explain
 from service.startup_log.log import read_log
@@ -22,6 +22,11 @@ from service.startup_log.log import read_log
         ("# vLLM\u662f\u4e0d\u662f\u652f\u6301\u91cf\u5316\u6a21\u578b\u4e86\uff1f\n", "asks a question"),
         (
             "# [P/D][V1] KV Connector API V1\n\nThis PR opens the KV connector API in v1.\n",
+            "describes a change of code",
+        ),
+        # vllm-project/vllm, a change for XPU
+        (
+            "# [XPU]Bug fix for some errors\n\nOn TPxDP it meets errors, this pr is to fix this issue.\n",
             "describes a change of code",
         ),
         ("# [RFC]: KV cache offloading\n\n## Motivation\n\nGPU memory is small.\n", "proposes"),
@@ -67,6 +72,20 @@ def test_a_report_that_asks_is_a_failure_all_the_same(text: str) -> None:
             "memory_grows",
         ),
         ("[Bug]: Guided generation throws 500 error or endless generation in vllm serve", "grammar_failed"),
+        # vllm-project/vllmand its comments
+        (
+            '[Bug]: content is null when use "chat_template_kwargs": {"enable_thinking": false}',
+            "reasoning_not_separated",
+        ),
+        (
+            "[Bug]: If I include the stop parameter, the output of reasoning_content gets truncated",
+            "reasoning_not_separated",
+        ),
+        ("[Bug]: vllm serve kv cache does not seem to persist properly across requests", "cache_not_reused"),
+        ("Slow performance with the latest outlines", "slower_than_expected"),
+        ("[CI failure]: nightly Omni model test fails due to missing keywords", "test_not_passed"),
+        ("[CI Failure]: test of the sampler hangs", "worker_hangs"),
+        ("[Installation]: I want to install it on windows (wsl2) but the wsl crash.", "compiler_killed"),
         # What only looks so.
         ("[Bug]: The engine crashes when /metrics is asked for missing metrics", "engine_died_serving"),
         ("[Bug]: wrong accuracy metrics in lm-eval", "wrong_output"),
@@ -106,3 +125,11 @@ def test_a_probe_of_a_path_that_is_not_there_is_not_early() -> None:
     assert found.cause == "probe_ended_it"
     assert "/health" in found.remedy
     assert "another path" in found.means
+
+
+def test_a_cut_text_of_which_only_the_place_is_known_is_said_to_end_before_the_error() -> None:
+    text = 'Traceback (most recent call last):\n  File "/v/triton/runtime/jit.py", line 167, in <lambda>\n'
+
+    shown = " ".join(render_explanation(explain(read_log(text), None)).split())
+
+    assert "The text ends before the error. What mostly fails at this place" in shown

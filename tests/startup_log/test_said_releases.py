@@ -112,6 +112,10 @@ def test_what_mended_it_is_shown(sentence: str, works: bool) -> None:
         ),
         ("[Bug]: lora is not loaded using `num_scheduler_steps=8`", ("num_scheduler_steps=8",)),
         ("[Bug] OOM occurs after setting gpu_memory_utilization to 1.0", ("gpu_memory_utilization",)),
+        # Of vllm-project/vllm: a setting that is the subject of the title.
+        ("[Bug]: --stream-interval > 1 causes tool call arguments to be empty/lost", ("--stream-interval",)),
+        ("[Bug]: v0.8.2, enable calculate_kv_scales, caught exception", ("calculate_kv_scales",)),
+        ("[Bug]: --stream-interval is not documented, which breaks scripts", ()),
         ("[Bug]: Crash with CUDA_VISIBLE_DEVICES=1", ()),
         ("[Bug]: It fails with torch_dtype of transformers", ()),
     ],

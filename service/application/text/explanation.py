@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from service.application.text.layout import WIDTH, wrapped
-from service.application.text.words import basis_words, change_words, printable, with_type
+from service.application.text.words import basis_words, change_words, place_words, printable, with_type
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
@@ -328,7 +328,7 @@ def _heading(ending: Diagnosis) -> str:
             return "Why"
         if not ending.part:
             return "Why, as far as its class tells"
-        return "The message does not say why. Failures of this class there mostly mean"
+        return place_words(cut=ending.wanted == BELOW)
     return "Why"
 
 

@@ -24,6 +24,13 @@ def with_type(name: str, message: str) -> str:
     return f"{name}: {message}" if name and not within else message
 
 
+def place_words(*, cut: bool) -> str:
+    """Return what stands before the meaning of a failure of which only the place is known."""
+    if cut:
+        return "The text ends before the error. What mostly fails at this place"
+    return "The message does not say why. Failures of this class there mostly mean"
+
+
 def verdict_words(verdict: Verdict) -> str:
     """Return a verdict as people write it: ``does not start``."""
     return verdict.replace("_", " ")

@@ -42,9 +42,11 @@ _CHANGE: Final = re.compile(r"(?i)^#{1,4} (?:purpose|test plan|test result|what 
 _THIS_CHANGE: Final = re.compile(
     r"(?i)^[\s>*-]{0,8}this (?:pr|pull request) "
     r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac|open|introduc|extend|improv|"
-    r"migrat|mov|chang|bump|avoid|handl)\w{0,4}\b"
+    r"migrat|mov|chang|bump|avoid|handl)\w{0,4}\b|"
+    r"\bthis (?:pr|pull request) (?:is|aims|was made|was opened|tries|intends) to "
+    r"(?:add|fix|solve|resolve|support|avoid|improve|enable|make|remove|address)\b"
 )
-"""Beginning of a sentence about a change."""
+"""A sentence about a change."""
 _REPORTS: Final = ("[bug]", "# [bug]", "[usage]", "# [usage]")
 """Beginnings of the titles of reports."""
 _SUMMARY: Final = re.compile(r"(?i)^#{1,4} (?:summary|what does this pr do|changes)\b")
@@ -69,7 +71,7 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     title = next((line.text for line in lines if line.text), "")
     if title.lower().startswith(_REPORTS):
         return False
-    described = any(_THIS_CHANGE.match(line.text) for line in lines[:MOST_OF_CHANGE])
+    described = any(_THIS_CHANGE.search(line.text) for line in lines[:MOST_OF_CHANGE])
     if described or any(map(_CHANGE.match, heads)):
         return True
     answers = any(_ANSWERS.match(line.text) for line in lines[:MOST_OF_CHANGE])

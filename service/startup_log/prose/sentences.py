@@ -28,7 +28,7 @@ MOST_EMPTY: Final = 2
 _PLAIN: Final = 0.6
 """Share of the words of a sentence that are words, and not numbers, paths or code."""
 _TAGS: Final = re.compile(
-    r"^[#\s>*_]{0,8}((?:\[[A-Za-z][^\]\[:]{1,30}\][\s:\uff1a-]{0,4}){1,4})(?:</?title>)?"
+    r"^[#\s>*_]{0,8}((?:\[[A-Za-z][^\]\[:]{1,30}\](?:[\s:\uff1a]|-(?!-)){0,4}){1,4})(?:</?title>)?"
 )
 _TAG: Final = re.compile(r"\[([^\]\[]{1,40})\]")
 _NO_VERB: Final = (

@@ -15,8 +15,15 @@ LEAST_OF_CLAIM: Final = 4
 """Words of a title that claims something."""
 MOST: Final = 3
 """Settings that are named of one title."""
-_CASE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabling|setting|once|after)\b|\+")
+_CASE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabl(?:e|ing|ed)|setting|once|after)\b|\+")
 """What stands before the settings of the case in which it fails."""
+_SUBJECT: Final = re.compile(r"[\s:`\"'*#]{0,6}")
+"""What stands before a setting that is the subject of the title."""
+_DOES: Final = re.compile(
+    r"(?i)^[^,;:]{0,30}?\b(?:causes?|breaks?|corrupts?|crash\w{0,2}|hangs?|leads? to|makes?|produces?|"
+    r"results? in|triggers?|slows?|fails?|generates?|disables?|drops?)\b"
+)
+"""What a setting does that is the subject of a title."""
 OTHER: Final = re.compile(
     r"(?i)\b(?:without(?! (?:it|this|that|them)\b)|support|add|allow|default|ignored?|no effect|missing|"
     r"try|increas\w{2,3}|lower\w{0,3}|need\w?)\b"
@@ -45,7 +52,11 @@ def titled_settings(lines: Sequence[LogLine]) -> tuple[str, ...]:
     title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
     found = sorted((*SETTING.finditer(title), *_NAMED.finditer(title)), key=lambda each: each.start())
     known = [each for each in found if _is_known(each[0])]
-    if not known or OTHER.search(title) or _CASE.search(title[: known[0].start()]) is None:
+    if not known or OTHER.search(title):
+        return ()
+    before, behind = title[: known[0].start()], title[known[0].end() :]
+    is_subject = _SUBJECT.fullmatch(before) is not None and _DOES.match(behind) is not None
+    if not is_subject and _CASE.search(before) is None:
         return ()
     return tuple(dict.fromkeys(each[0] for each in known))[:MOST]
 
