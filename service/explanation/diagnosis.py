@@ -34,6 +34,8 @@ MANY: Final = 8
 PART_ALONE: Final = (
     "These words say what failed, and not why. The nearest known cause, which they do not show:"
 )
+MOST_COMPARED: Final = 60
+"""Characters of a reason by which it is found in the message."""
 STAGES: Final = frozenset(stage.value for stage in Stage)
 
 
@@ -102,7 +104,11 @@ def _claim_of_title(logged: Failure, log: StartupLog) -> Iterator[str]:
 def _said_reason(logged: Failure, log: StartupLog) -> Iterator[str]:
     """Yield what a person says of the reason, beside the program's message, which may show none."""
     reason = log.around.reason
-    if reason is not None and not log.earlier and reason.line != logged.line:
+    if reason is None or log.earlier:
+        return
+    # Cells of one row are on one line of the text.
+    repeats = reason.words[:MOST_COMPARED] in logged.message or logged.message in reason.words
+    if reason.line != logged.line or not repeats:
         yield f"The text says on line {reason.line} why: {reason.words}"
 
 

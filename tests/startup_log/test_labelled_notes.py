@@ -157,3 +157,157 @@ def test_exchange_that_warns_of_nothing_is_no_error_of_nccl() -> None:
     text = "The ranks hang inside of ncclCommInitRank on 16 nodes, and no NCCL WARN is emitted.\n"
 
     assert explained(text).cause == "ranks_hang_in_exchange"
+
+
+def test_row_of_a_table_is_read_cell_by_cell() -> None:
+    text = (
+        "| Symptom | Cause | Fix |\n|---|---|---|\n"
+        "| vLLM exits with `RuntimeError: something unheard-of happened` | The wheel was built for CUDA 13 | "
+        "Install the wheel for CUDA 12 |\n"
+    )
+
+    found = explained(text)
+
+    assert any("The wheel was built for CUDA 13" in note for note in found.notes)
+    assert found.works[0].words.endswith("Install the wheel for CUDA 12")
+
+
+def test_reason_in_a_row_says_more_than_the_end_of_the_engine() -> None:
+    text = (
+        "vLLM cannot serve PEFT `target_parameters` LoRA (packed MoE adapters); the native path\n"
+        "kills the engine:\n\n```\n"
+        '"native_failure": "EngineDeadError: EngineCore encountered an issue."\n```\n'
+    )
+
+    assert explained(text).cause == "adapter_does_not_fit"
+
+
+def test_lines_of_prose_of_one_length_are_not_joined_inside_of_a_word() -> None:
+    text = (
+        "On this host vLLM does not start with two GPUs, since both of them share the\n"
+        "slot that the board gives to the first of the two cards, and so it ends when\n"
+        "ranks meet each other for the first time; the log says that NCCL hangs there\n"
+    )
+    assert {len(line) for line in text.splitlines()} == {76}
+
+    assert "the slot" in explained(text).message
+
+
+def test_file_that_a_person_names_places_an_exception_without_calls() -> None:
+    text = (
+        "RuntimeError: Worker failed with error 'index 1 is out of bounds for dimension 0 with size 1'\n\n"
+        "**File:** `vllm/model_executor/models/qwen3_omni_moe_thinker.py`\n**Line:** 1604\n"
+        "**Function:** `get_mrope_input_positions`\n"
+    )
+
+    assert explained(text).cause == "model_class_failed"
+
+
+SAID = [
+    ("**\u95ee\u9898 1\uff1avLLM \u542f\u52a8\u5931\u8d25 - CUDA Out of Memory**\n", "out_of_memory"),
+    ("### Q: vLLM \u542f\u52a8\u5931\u8d25\uff0c\u63d0\u793a\u663e\u5b58\u4e0d\u8db3\n", "out_of_memory"),
+    ("The request fails since its model and SERVED_MODEL_NAME do differ.\n", "model_name_not_served"),
+    (
+        "vLLM refuses to start because the KV budget can't hold one request.\n",
+        "kv_cache_smaller_than_one_request",
+    ),
+    (
+        "This model tops out at 131,072 tokens of context; vLLM refuses to start above it.\n",
+        "length_beyond_model",
+    ),
+    (
+        "KServe's readiness probes use HTTPS, vLLM serves plain HTTP, and the pod never gets ready.\n",
+        "probe_ended_it",
+    ),
+    (
+        "| `unrecognized arguments: --rope-scaling` | ese flag ya no existe en esta vLLM |\n",
+        "unknown_argument",
+    ),
+    ("vLLM crashes at the start: CUDA Error 804 forward compatibility\n", "driver_too_old"),
+    (
+        "`tokenizer.json` is not found in the merged folder, and vLLM fails to load it.\n",
+        "tokenizer_not_loaded",
+    ),
+    ("vLLM fails to load the LoRA adapter: its `adapter_config.json` is missing.\n", "adapter_not_found"),
+    ("vLLM fails to start: the model path does not exist inside the container.\n", "model_folder_not_there"),
+    ("vLLM fails to load it. Usually: IAM permissions of the service account.\n", "object_storage_refused"),
+    ("The request fails: vLLM rejects a mismatch of the model name.\n", "model_name_not_served"),
+    ("The `xe` driver can reset the engine under load, and vLLM hangs then.\n", "xpu_fault"),
+    ("NCCL_IB_HCA holds netdev names, and NCCL says that no device found.\n", "nccl_not_connected"),
+    ("vLLM rejects images in a tool message with 400: user messages only.\n", "template_refused_messages"),
+    ("The flash-attn 2.8.3 that is installed alone was left out: it broke vLLM.\n", "build_does_not_match"),
+    ("The setup resolved to transformers 5.10.2, which broke vllm 0.8.5 at once.\n", "transformers_too_new"),
+    ("PyTorch throws `RuntimeError: No ROCm GPUs detected`\n", "amd_device_not_visible"),
+    ("vLLM throws:\n```text\nprompt length longer than max_model_len=4096\n```\n", "request_refused"),
+    ("It hangs when vLLM for cu12 shares CUDA context with a torch of cu13.\n", "build_does_not_match"),
+]
+
+
+@pytest.mark.parametrize(("text", "cause"), SAID, ids=[cause for _, cause in SAID])
+def test_what_a_note_says_has_its_cause(text: str, cause: str) -> None:
+    assert explained(text).cause == cause
+
+
+def test_reason_with_a_label_comes_before_what_the_symptom_is_about() -> None:
+    text = (
+        "### Adapter issue\n\n"
+        "- **Symptom:** vLLM fails to load the model, or the model produces garbled output\n"
+        "- **Cause:** The LoRA adapter was **not** merged before it was served\n"
+    )
+
+    assert explained(text).cause == "adapter_given_as_model"
+
+
+def test_place_that_a_person_shortens_is_that_of_the_exception() -> None:
+    text = (
+        "core sends its utility replies to ApiServer_1, and that process dies:\n\n"
+        "    core_client.py:630  future = utility_results.pop(output.call_id)\n"
+        "    KeyError: 5911085152105140721\n"
+    )
+
+    assert explained(text).cause == "engine_fault"
+
+
+# Python's grammar: `match` since 3.10, subscripts of array.array since 3.12 (What's New of each).
+PYTHONS = [
+    ("3.12", "SyntaxError: invalid syntax", "program_fault"),
+    ("3.8", "SyntaxError: invalid syntax", "python_too_old"),
+    ("3.11", "TypeError: type 'array.array' is not subscriptable", "python_too_old"),
+]
+
+
+@pytest.mark.parametrize(("version", "raised", "cause"), PYTHONS)
+def test_newer_python_is_not_too_old(version: str, raised: str, cause: str) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        f'  File "/opt/venv/lib/python{version}/runpy.py", line 88, in _run_code\n'
+        "    exec(code, run_globals)\n"
+        f'  File "/srv/app/serve.py", line 12\n    match kind:\n          ^\n{raised}\n'
+    )
+
+    assert explained(text).cause == cause
+
+
+# Where a dictionary of requests lies whose key is not there: the part that raised it.
+HOLDERS = [
+    ("/site-packages/vllm/v1/worker/gpu_model_runner.py", "_update_states", "engine_fault"),
+    (
+        "/site-packages/lmcache/integration/vllm/vllm_v1_adapter.py",
+        "request_finished",
+        "connector_step_failed",
+    ),
+    ("/srv/router/proxy.py", "finish", "program_fault"),
+]
+
+
+@pytest.mark.parametrize(("file", "function", "cause"), HOLDERS, ids=[cause for *_, cause in HOLDERS])
+def test_id_of_a_request_that_is_not_there_is_of_the_part_that_raised_it(
+    file: str, function: str, cause: str
+) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        f'  File "{file}", line 88, in {function}\n    state = self.requests[request_id]\n'
+        "KeyError: 'chatcmpl-0a1b2c3d4e5f60718293a4b5c6d7e8f9'\n"
+    )
+
+    assert explained(text).cause == cause

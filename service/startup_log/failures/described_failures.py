@@ -16,9 +16,10 @@ from service.startup_log.errors.harmless_errors import is_harmless
 from service.startup_log.failures.logged_failure import Failure, is_of_request, is_wrapper, of_known
 from service.startup_log.failures.titles import MOST_OF_TITLE, OF_PYTHON, as_described, beside
 from service.startup_log.prose.complaints import describes_change, is_complaint, reports_failure
+from service.startup_log.prose.labelled_parts import REASON, labelled
 from service.startup_log.prose.paraphrases import paraphrased_shortage
-from service.startup_log.prose.sentences import Sentence, sentences
-from service.startup_log.prose.symptoms import complains, described, proposes, wishes
+from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences
+from service.startup_log.prose.symptoms import Described, complains, described, proposes, wishes
 from service.startup_log.text.lines import LogLine
 
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
@@ -108,7 +109,7 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
         return Failure("", line.text[:MAX_MESSAGE], line.number, _SHORTAGE, sizes, paraphrased=True)
     if (named := _in_prose(lines, said)) is not None:
         return named
-    found = described(said, counts=beside(lines))
+    found = _by_label(described(said, counts=beside(lines)), lines)
     unowned = _of_unowned(lines) if found is None or found.general else None
     if unowned is not None:
         return unowned
@@ -124,6 +125,19 @@ def _with_quoted_class(failure: Failure) -> Failure:
     """Return a failure that a person only complains of with the class of Python's error that they quote."""
     type_name = next((name for words, name in OF_PYTHON if words in failure.message and name), "")
     return failure if failure.cause or not type_name else replace(failure, type=type_name, follows=False)
+
+
+def _by_label(found: Described | None, lines: Sequence[LogLine]) -> Described | None:
+    """Return what the part says that is labelled as the reason, where the title does not show the cause."""
+    if found is not None and found.sentence.title and found.cause is not None and not found.general:
+        return found
+    part = labelled(lines, REASON)
+    if part is None:
+        return found
+    line, words = part
+    reason = Sentence(line, plain_words(words[:LONGEST]), words[:LONGEST], title=True)
+    said = described([reason], counts=beside(lines))
+    return found if said is None or said.cause is None or said.general else said
 
 
 def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | None:

@@ -25,7 +25,7 @@ from service.startup_log.errors.tracebacks import HEADER, frames_above
 from service.startup_log.failures.checking_part import with_checking_part
 from service.startup_log.failures.client_connections import as_client_connection
 from service.startup_log.failures.counted_lines import counted_lines
-from service.startup_log.failures.described_failures import of_quoting_title
+from service.startup_log.failures.described_failures import in_words, of_quoting_title
 from service.startup_log.failures.errors_above import with_error_above
 from service.startup_log.failures.failed_builds import with_first_error
 from service.startup_log.failures.forms import with_form
@@ -39,8 +39,10 @@ from service.startup_log.failures.logged_failure import (
     of_known,
 )
 from service.startup_log.failures.lost_peers import of_lost_peer, of_silent_worker
+from service.startup_log.failures.named_files import with_named_file
 from service.startup_log.failures.named_variables import with_variable
 from service.startup_log.failures.native_backtraces import of_backtrace
+from service.startup_log.failures.newer_pythons import of_newer_python
 from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
@@ -101,7 +103,8 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         found = noted or found
     if found is None or (found.cause is None and found.paraphrased and found.follows):
         return found if no_report else of_lost_peer(printed) or found
-    found = with_variable(_with_cut_end(with_checking_part(found), lines), lines)
+    found = with_named_file(_with_cut_end(with_checking_part(found), lines), lines)
+    found = of_newer_python(with_variable(found, lines), lines)
     if found.cause is None:
         return of_silent_worker(found, printed) or found
     if (older := _of_driver(found, lines)) is not None:
@@ -244,7 +247,8 @@ def _is_said_alone(ended: KnownWords, lines: Sequence[LogLine]) -> bool:
 
 def _of_people_alone(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
     """Return the cause that a person describes by its reason; ``None`` where nobody says why."""
-    said = of_people(roots, lines)
+    logged = any(line.is_logged for line in lines)
+    said = of_people(roots, lines) if logged else in_words(lines) or of_people(roots, lines)
     reason = said is not None and said.paraphrased and not said.follows and said.cause is not None
     return said if reason else None
 

@@ -11,12 +11,13 @@ from service.startup_log.prose.what_works import MOST_OF_SENTENCE, ReportedToWor
 from service.startup_log.text.lines import LogLine
 
 _WORDS: Final = (
-    *("ause", "eason", "culprit", "due to", "traced", "urns out", "urned out"),
+    *("ause", "eason", "culprit", "due to", "traced", "urns out", "urned out", "means"),
     *("\u6839\u56e0", "\u539f\u56e0", "\u56e0\u4e3a", "\uc6d0\uc778"),
 )
 """Parts of words of which one is in each such sentence."""
 _SAYS_WHY: Final = re.compile(
-    r"(?i)\b(?:root cause(?! anal)|cause[*`]{0,3}:|(?:is|was|are|were|been) (?:caused by|due to)|"
+    r"(?i)\b(?:this (?:usually |typically |mostly )?means |root cause(?! anal)|cause[*`]{0,3}:|"
+    r"(?:is|was|are|were|been) (?:caused by|due to)|"
     r"the (?:actual |real |true |underlying |likely )?(?:cause|reason|culprit)\b.{0,40}\b(?:is|was)|"
     r"(?:fail|crash)\w{0,3} because|traced (?:it |this )?(?:back )?to|turn(?:s|ed) out (?:to be|that))|"
     r"(?:\u6839\u56e0|\u539f\u56e0)[*`]{0,3}(?:\u662f|\u5728\u4e8e|\uff1a|: )|\u662f\u56e0\u4e3a|"

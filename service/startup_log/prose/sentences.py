@@ -25,6 +25,8 @@ LEAST_WORDS: Final = 4
 """Words of a sentence below the title."""
 MOST_EMPTY: Final = 2
 """Empty lines below the end of a text."""
+FULL_LINE: Final = 60
+"""Characters of a line that was wrapped between words."""
 _PLAIN: Final = 0.6
 """Share of the words of a sentence that are words, and not numbers, paths or code."""
 _TAGS: Final = re.compile(
@@ -214,25 +216,32 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
     lines = [line for line in all_lines if line.number not in values]
     fenced, first = _begins_fenced(lines), True
     begin: LogLine | None = None
-    text = ""
+    text = above = ""
     for line in lines:
         if (fence := _FENCE.match(line.text)) is not None:
             # Only what opens a block names its language.
             fenced = not fenced or _is_language(line.text[fence.end() :])
         said = not fenced and (_is_said(line) or (first and begin is None and _heads_section(line)))
-        if said and begin is not None and text[-1:] not in ".!?:\u3002" and continues(line.text):
-            text = f"{text} {line.text}"[: 4 * LONGEST]
+        if said and begin is not None and text[-1:] not in ".!?:\u3002" and _is_rest(line.text, above):
+            text, above = f"{text} {line.text}"[: 4 * LONGEST], line.text
             continue
         if begin is not None:
             yield begin, text, first
             first, begin, text = False, None, ""
         if said:
-            begin, text = line, line.text.strip()
+            begin, text, above = line, line.text.strip(), line.text
         elif any(map(str.isalnum, line.text)):
             # What follows a log is no title of it.
             first = False
     if begin is not None:
         yield begin, text, first
+
+
+def _is_rest(text: str, above: str) -> bool:
+    """Whether a line goes on with the sentence of the line above: a small word, or any below a full line."""
+    if above.startswith("##"):
+        return False
+    return continues(text) or (len(above) >= FULL_LINE and text[:1].islower() and " " in text)
 
 
 def _begins_fenced(lines: Sequence[LogLine]) -> bool:

@@ -14,6 +14,7 @@ from service.startup_log.text.issue_headers import without_issue_headers
 from service.startup_log.text.joined_lines import separated, separated_alone
 from service.startup_log.text.long_logs import AROUND, MARKERS, CondensedLog, LogCondenser
 from service.startup_log.text.numbered_lines import without_numbers
+from service.startup_log.text.single_rows import rows_apart
 
 MAX_CHARACTERS: Final = 1 << 20
 """Characters that are read as they are. A longer log is condensed: `service.startup_log.text.long_logs`."""
@@ -27,6 +28,8 @@ TERMINALS: Final = (60, 250)
 """Columns of a terminal whose copy is unwrapped."""
 LEAST_WRAPPED: Final = 3
 """Lines of exactly the greatest length that show a terminal's width."""
+PRINTED: Final = (".py", "/", "=", "[", "::", "'", "Error", "^")
+"""What programs print and prose has rarely; the marks of code in Markdown are none."""
 FRAMED: Final = frozenset("|+-=^~*#")
 """Ends of lines that are drawn to one width: tables, rules, the marks of a traceback."""
 
@@ -130,7 +133,7 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     if len(numbered) > MAX_LINES:
         numbered = tuple(_ends_and_failures(numbered))
     texts = without_issue_headers(without_metadata([text for _, text in numbered]))
-    texts = without_comment_marks(without_numbers(texts))
+    texts = rows_apart(without_comment_marks(without_numbers(texts)))
     numbered = tuple(zip((number for number, _ in numbered), texts, strict=True))
     # A progress bar writes many texts over one line of the log; all of them have that line's number.
     written = ((number, part) for number, text in numbered for part in unescaped(text).splitlines() or ("",))
@@ -217,7 +220,10 @@ def _unwrapped(lines: list[str]) -> list[str]:
     """
     lengths = [len(line.rstrip("\r")) for line in lines]
     width = max(lengths)
-    if not TERMINALS[0] <= width <= TERMINALS[1] or lengths.count(width) < LEAST_WRAPPED:
+    cut = [line for line, length in zip(lines, lengths, strict=True) if length == width]
+    # What a person wraps between words is prose, some lines of which can be as long as each other.
+    printed = any(any(map(line.__contains__, PRINTED)) for line in cut)
+    if not TERMINALS[0] <= width <= TERMINALS[1] or len(cut) < LEAST_WRAPPED or not printed:
         return lines
     joined: list[str] = []
     into: int | None = None
