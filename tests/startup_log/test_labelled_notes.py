@@ -239,6 +239,15 @@ SAID = [
     ("The setup resolved to transformers 5.10.2, which broke vllm 0.8.5 at once.\n", "transformers_too_new"),
     ("PyTorch throws `RuntimeError: No ROCm GPUs detected`\n", "amd_device_not_visible"),
     ("vLLM throws:\n```text\nprompt length longer than max_model_len=4096\n```\n", "request_refused"),
+    (
+        "# vLLM complains if we don't give it the exact model name\n# that was launched\n",
+        "model_name_not_served",
+    ),
+    ("If vLLM complains about libnvJitLink.so.12, set LD_LIBRARY_PATH:\n", "build_does_not_match"),
+    ("A second engine on the same GPU: vLLM OOMs while it loads the model.\n", "memory_taken_by_others"),
+    ("vLLM OOMs: the weights fill the whole budget, 0 for KV cache.\n", "no_memory_for_cache_blocks"),
+    ("vLLM tries to parse paths as repo IDs, and complains about them.\n", "model_folder_not_there"),
+    ("The pod crashes at once with executable not found.\n", "program_not_found"),
     ("It hangs when vLLM for cu12 shares CUDA context with a torch of cu13.\n", "build_does_not_match"),
 ]
 

@@ -61,6 +61,9 @@ def _rest(message: str, lines: Sequence[LogLine], at: int) -> str:
     if not message[-1:].isalnum() or lines[at].level or at + 1 >= len(lines):
         return ""
     below = lines[at + 1]
+    if below.number == lines[at].number:
+        # The next cell of one row.
+        return ""
     begins = (continues(below.text) or below.text.startswith(("'", '"'))) and not (below.is_logged)
     return f" {below.text}" if begins and _goes_on(below) else ""
 

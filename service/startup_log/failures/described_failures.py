@@ -147,7 +147,12 @@ def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | N
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]
-        complains = failing or any(is_complaint(each, cause) for each in lines[at : at + 2])
+        # Cells of one row have one number.
+        near = [
+            *(each for each in lines[max(0, at - 2) : at] if each.number == line.number),
+            *lines[at : at + 2],
+        ]
+        complains = failing or any(is_complaint(each, cause) for each in near)
         if line.number != wished and complains:
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
     return None

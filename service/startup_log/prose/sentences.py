@@ -216,20 +216,21 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
     lines = [line for line in all_lines if line.number not in values]
     fenced, first = _begins_fenced(lines), True
     begin: LogLine | None = None
-    text = above = ""
+    above: LogLine | None = None
+    text = ""
     for line in lines:
         if (fence := _FENCE.match(line.text)) is not None:
             # Only what opens a block names its language.
             fenced = not fenced or _is_language(line.text[fence.end() :])
         said = not fenced and (_is_said(line) or (first and begin is None and _heads_section(line)))
-        if said and begin is not None and text[-1:] not in ".!?:\u3002" and _is_rest(line.text, above):
-            text, above = f"{text} {line.text}"[: 4 * LONGEST], line.text
+        if said and begin is not None and text[-1:] not in ".!?:\u3002" and _is_rest(line, above):
+            text, above = f"{text} {line.text}"[: 4 * LONGEST], line
             continue
         if begin is not None:
             yield begin, text, first
             first, begin, text = False, None, ""
         if said:
-            begin, text, above = line, line.text.strip(), line.text
+            begin, text, above = line, line.text.strip(), line
         elif any(map(str.isalnum, line.text)):
             # What follows a log is no title of it.
             first = False
@@ -237,11 +238,16 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
         yield begin, text, first
 
 
-def _is_rest(text: str, above: str) -> bool:
-    """Whether a line goes on with the sentence of the line above: a small word, or any below a full line."""
-    if above.startswith("##"):
+def _is_rest(line: LogLine, above: LogLine | None) -> bool:
+    """Whether a line goes on with the sentence of the line above: a small word, or any below a full line.
+
+    Cells of one row have the number of its line, and are sentences of their own.
+    """
+    if above is None or above.text.startswith("##") or above.number == line.number:
         return False
-    return continues(text) or (len(above) >= FULL_LINE and text[:1].islower() and " " in text)
+    return continues(line.text) or (
+        len(above.text) >= FULL_LINE and line.text[:1].islower() and " " in line.text
+    )
 
 
 def _begins_fenced(lines: Sequence[LogLine]) -> bool:

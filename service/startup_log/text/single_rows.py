@@ -46,5 +46,7 @@ def _cells(text: str) -> list[str]:
 
 
 def _says(row: str) -> bool:
-    """Whether a person says something in a cell; the rows of tables that tools print have values."""
-    return any(len(cell.split()) >= LEAST_WORDS or not cell.isascii() for cell in _cells(row))
+    """Whether a person says something in a cell; the rows that tools print have values in columns."""
+    cells = _cells(row)
+    in_columns = any("  " in cell for cell in cells)
+    return not in_columns and any(len(cell.split()) >= LEAST_WORDS or not cell.isascii() for cell in cells)
