@@ -345,6 +345,8 @@ def test_mistral_for_text_reads_a_config_of_text_and_images_as_a_whole(release: 
         start({**flat, "hidden_act": "silu"}, release)
 
     start({**flat, "hidden_act": "silu", "rms_norm_eps": 1e-5, "tie_word_embeddings": False}, release)
+    both = {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3"}
+    start({**both, "torch_dtype": "bfloat16", "text_config": {**GLM, "model_type": "mistral"}}, release)
 
 
 PHI: dict[str, Any] = {

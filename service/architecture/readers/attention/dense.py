@@ -162,8 +162,8 @@ def _mistral_lacks(config: Config, _: Config) -> tuple[str, ...]:
     Source: vLLM 0.20.2 to 0.33.0, LlamaModel; transformers 4.57 to 5.19, Mistral3Config has no such fields;
     0.20.2, 0.26.0 and 0.33.0 asked.
     """
-    flat = config.text("model_type") == "mistral3"
-    return tuple(name for name in ("hidden_act", "rms_norm_eps") if flat and name not in config)
+    whole = config.text("model_type") == "mistral3" and "MistralForCausalLM" in config.texts("architectures")
+    return tuple(name for name in ("hidden_act", "rms_norm_eps") if whole and name not in config)
 
 
 _MISTRAL: Final = Family(Decoder(windows=by_type), lacks=_mistral_lacks)
