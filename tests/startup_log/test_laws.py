@@ -84,6 +84,16 @@ def test_a_hostile_log_costs_no_more_than_its_length(unit: str) -> None:
     assert time.process_time() - started < 10
 
 
+@pytest.mark.parametrize("mark", ["# ", "// "])
+@pytest.mark.parametrize("drawn", "=-#/")
+def test_a_long_rule_in_a_comment_costs_no_more_than_its_length(mark: str, drawn: str) -> None:
+    """Searched from each of its characters, a rule of 1 MB that ends otherwise takes hours."""
+    text = f"{mark}{drawn * (MAX_CHARACTERS // 2)}x\n{mark}goes on in small letters\n"
+    started = time.process_time()
+    read_log(text)
+    assert time.process_time() - started < 10
+
+
 @pytest.mark.parametrize("unit", ["\\\n", "$ vllm serve m \\\n", "a\\\n", " --x \\\n"])
 def test_a_command_on_many_lines_costs_no_more_than_its_length(unit: str) -> None:
     """60 kB of lines that each go on took seconds, when each was joined to all before it."""

@@ -12,7 +12,8 @@ LEAST: Final = 2
 SHARE: Final = 0.6
 """Share of the lines that are marked; the others are the settings below the note."""
 _MARK: Final = re.compile(r"[ \t]{0,16}(?:#|//)(?::? |$)")
-_HEADING: Final = re.compile(r"(?:=|-|#|/){4,}$")
+_RULES: Final = ("====", "----", "####", "////")
+"""Ends of lines that are drawn, or that frame a heading."""
 
 
 def without_comment_marks(texts: Sequence[str]) -> Sequence[str]:
@@ -34,5 +35,5 @@ def without_comment_marks(texts: Sequence[str]) -> Sequence[str]:
 
 def _goes_on(above: str, below: str) -> bool:
     """Whether a sentence goes on from one marked line to the next."""
-    ends = above.rstrip().endswith((".", "!", "?", ":")) or _HEADING.search(above) is not None
-    return bool(above.strip()) and not ends and below[:1].islower()
+    above = above.rstrip()
+    return bool(above) and below[:1].islower() and not above.endswith((".", "!", "?", ":", *_RULES))
