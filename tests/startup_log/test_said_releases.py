@@ -70,6 +70,14 @@ def test_the_release_that_works_is_told_from_the_one_that_does_not(text: str, wo
         "feat: upgrade vllm from 0.25.1 to 0.27.1 for CUDA and ROCm backends",
         "[Bug]: Different logprobs output behaviour under vllm 0.8.0 and 0.8.1",
         "[Bug]: It hangs\n\nUpgrading from 0.9.1 to 0.9.1 does not help",
+        # Releases of projects that are named before them.
+        "[Bug]: It works on v0.9.1 for Llama and fails for Qwen\n\nOn both hosts lmcache 0.3.1 is installed.",
+        "[Bug]: Crash on H100\n\nvLLM 0.10.0 works fine with tokenizers 0.21.1 and xgrammar==0.1.19 here.",
+        # What is asked, hoped or the same as before.
+        "[Bug]: The engine fails with v0.11.0\n\nWould it work with 0.12.0?",
+        "[Bug]: It fails\n\nDoes this work with vllm 0.10.0? I have only tried vllm 0.11.0 so far.",
+        "[Bug]: It fails\n\nI hoped that going from 0.9.0 to 0.10.0 fixes the error, and it fails the same way.",
+        "[Bug]: It fails\n\nAfter upgrading from 0.9.0 to 0.10.0 it still crashes.",
     ],
 )
 def test_releases_that_are_only_named_are_no_pair(text: str) -> None:

@@ -47,8 +47,23 @@ _MENDED: Final = re.compile(
     _FLAGS,
 )
 _NOT_MENDED: Final = re.compile(
-    "\\b(?:not|never|nothing|still|doesn't|didn't|won't|no luck)\\b|\u6ca1\u7528|\u65e0\u6548", _FLAGS
+    "\\b(?:not|never|nothing|doesn't|didn't|won't|no luck|would|should)\\b|\u6ca1\u7528|\u65e0\u6548", _FLAGS
 )
+_UNCHANGED: Final = re.compile(
+    r"\b(?:still|either|hop(?:e|ed|ing)|the same (?:way|error|issue|problem|crash|result))\b", _FLAGS
+)
+"""What shows that two releases do alike."""
+_NAME_BEFORE: Final = re.compile(r"([a-z][\w.-]*)(?: |==?)(?:(?:version|release) )?v?$", _FLAGS)
+_NOT_A_NAME: Final = frozenset(
+    (
+        "vllm version versions release releases docker image tag build "
+        "in on with from to than and or but between under at using for since after before of the is was are "
+        "back only while until through by as not upgrade upgraded upgrading update updated downgrade downgraded "
+        "downgrading reverted works worked working fine ok runs fails failed crashes crashed breaks broken "
+        "tried tested installed use used running both versus vs"
+    ).split()
+)
+"""Words before a release of the engine; behind a name stands a release of the project that has it."""
 _BETWEEN: Final = re.compile("(?:\\b(?:from|between)|\u4ece|\u7531)\\s?(?:vllm )?$", _FLAGS)
 _TO: Final = re.compile(
     "\\s?(?:to|and|through|->|\u2192|\u5347\u7ea7\u5230|\u5347\u7ea7\u81f3|\u964d\u7ea7\u5230|\u5230|\u81f3)"
@@ -122,6 +137,8 @@ def said_releases(lines: Sequence[LogLine]) -> SaidReleases | None:
         pair = _pair(each, named)
         if pair is not None:
             return pair
+        if each.text.rstrip().endswith(("?", "\uff1f")):
+            continue
         for match in named:
             at = _At(match[1], each.line.number)
             if _is_said(each.text, match, _WORKS_BEFORE, _WORKS_BEHIND):
@@ -143,6 +160,9 @@ def _version(release: str) -> Version:
 
 def _named(sentence: Sentence) -> Iterator[re.Match[str]]:
     for match in islice(_RELEASE.finditer(sentence.text), MOST_NAMED):
+        name = _NAME_BEFORE.search(sentence.text[max(0, match.start() - NEAR) : match.start()])
+        if name is not None and name[1].casefold() not in _NOT_A_NAME:
+            continue
         try:
             _version(match[1])
         except InvalidVersion:
@@ -159,7 +179,7 @@ def _pair(sentence: Sentence, named: Sequence[re.Match[str]]) -> SaidReleases | 
             continue
         if _THAN.search(joint) is not None and _REGRESSION.search(before):
             return SaidReleases(works=second[1], fails=first[1], line=number)
-        if _BETWEEN.search(before) is None or _TO.fullmatch(joint) is None:
+        if _BETWEEN.search(before) is None or _TO.fullmatch(joint) is None or _UNCHANGED.search(text):
             continue
         mended = _MENDED.search(text) is not None and _NOT_MENDED.search(text) is None
         if mended:
