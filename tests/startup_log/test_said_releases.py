@@ -76,7 +76,7 @@ def test_the_release_that_works_is_told_from_the_one_that_does_not(text: str, wo
         # What is asked, hoped or the same as before.
         "[Bug]: The engine fails with v0.11.0\n\nWould it work with 0.12.0?",
         "[Bug]: It fails\n\nDoes this work with vllm 0.10.0? I have only tried vllm 0.11.0 so far.",
-        "[Bug]: It fails\n\nI hoped that going from 0.9.0 to 0.10.0 fixes the error, and it fails the same way.",
+        "[Bug]: It fails\n\nI hoped that going from 0.9.0 to 0.10.0 fixes it, and it fails the same way.",
         "[Bug]: It fails\n\nAfter upgrading from 0.9.0 to 0.10.0 it still crashes.",
     ],
 )

@@ -1,4 +1,4 @@
-"""Sentences that share words with a symptom and are about something else: the symptom's cause is not named."""
+"""Sentences that share words with a symptom and are about something else, so that its cause is not named."""
 
 import pytest
 

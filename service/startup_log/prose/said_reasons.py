@@ -16,7 +16,7 @@ _WORDS: Final = (
 )
 """Parts of words of which one is in each such sentence."""
 _SAYS_WHY: Final = re.compile(
-    r"(?i)\b(?:this (?:usually |typically |mostly )?means |root cause(?! anal)|cause[*`]{0,3}:|"
+    r"(?i)\b(?:this (?:usually|typically|mostly) means (?!nothing)|root cause(?! anal)|cause[*`]{0,3}:|"
     r"(?:is|was|are|were|been) (?:caused by|due to)|"
     r"the (?:actual |real |true |underlying |likely )?(?:cause|reason|culprit)\b.{0,40}\b(?:is|was)|"
     r"(?:fail|crash)\w{0,3} because|traced (?:it |this )?(?:back )?to|turn(?:s|ed) out (?:to be|that))|"

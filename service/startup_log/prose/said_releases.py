@@ -54,14 +54,12 @@ _UNCHANGED: Final = re.compile(
 )
 """What shows that two releases do alike."""
 _NAME_BEFORE: Final = re.compile(r"([a-z][\w.-]*)(?: |==?)(?:(?:version|release) )?v?$", _FLAGS)
-_NOT_A_NAME: Final = frozenset(
-    (
-        "vllm version versions release releases docker image tag build "
-        "in on with from to than and or but between under at using for since after before of the is was are "
-        "back only while until through by as not upgrade upgraded upgrading update updated downgrade downgraded "
-        "downgrading reverted works worked working fine ok runs fails failed crashes crashed breaks broken "
-        "tried tested installed use used running both versus vs"
-    ).split()
+_NOT_A_NAME: Final = re.compile(
+    r"vllm|versions?|releases?|docker|image|tag|build|in|on|with|from|to|than|and|or|but|between|under|at|using|for|"
+    r"since|after|before|of|the|is|was|are|back|only|while|until|through|by|as|not|up(?:grad|dat)\w{1,4}|"
+    r"downgrad\w{1,4}|reverted|work\w{0,3}|fine|ok|runs?|running|fail\w{0,3}|crash\w{0,3}|breaks|broken|tried|"
+    r"tested|installed|use|used|both|versus|vs",
+    _FLAGS,
 )
 """Words before a release of the engine; behind a name stands a release of the project that has it."""
 _BETWEEN: Final = re.compile("(?:\\b(?:from|between)|\u4ece|\u7531)\\s?(?:vllm )?$", _FLAGS)
@@ -161,7 +159,7 @@ def _version(release: str) -> Version:
 def _named(sentence: Sentence) -> Iterator[re.Match[str]]:
     for match in islice(_RELEASE.finditer(sentence.text), MOST_NAMED):
         name = _NAME_BEFORE.search(sentence.text[max(0, match.start() - NEAR) : match.start()])
-        if name is not None and name[1].casefold() not in _NOT_A_NAME:
+        if name is not None and not _NOT_A_NAME.fullmatch(name[1]):
             continue
         try:
             _version(match[1])
