@@ -6,6 +6,7 @@ from typing import Final
 from service.advisor.candidates.refusal import Fix, Refusal
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.fixes.fix_notes import cost_notes
+from service.engines.arguments.arguments import releases_with
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
 from service.explanation.failure_fixes import memory_fixes, other_fixes
@@ -29,6 +30,7 @@ from service.startup_log.text.lines import read_lines
 
 DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"
+TURNS_OFF: Final = "--no-"
 MANY: Final = 8
 """How many times the GPUs of a start are so many more that few have them: one host holds 8 (NVIDIA, HGX)."""
 PART_ALONE: Final = (
@@ -130,8 +132,14 @@ def _of_titled_features(cause: FailureCause | None, log: StartupLog) -> Iterator
     for each in log.around.features:
         flag = each.without.removeprefix("no ").partition(" ")[0]
         if cause is None or flag not in cause.remedy:
-            start = f"a start with {each.without}"
+            start = f"a start with {each.without}{_where_it_is_there(flag, log)}"
             yield f"The title names {each.words}: {start} shows whether that is the reason."
+
+
+def _where_it_is_there(flag: str, log: StartupLog) -> str:
+    """Return the condition of a flag that turns a default off, which not every release is known to have."""
+    known = bool(log.releases) and set(releases_with(flag)).issuperset(log.releases)
+    return "" if known or not flag.startswith(TURNS_OFF) else ", where the release has this flag,"
 
 
 def _of_said_releases(log: StartupLog) -> Iterator[str]:
@@ -141,7 +149,7 @@ def _of_said_releases(log: StartupLog) -> Iterator[str]:
         return
     words = f"The text says on line {said.line} that it works with {said.works} and not with {said.fails}"
     if said.is_regression:
-        yield f"{words}: stay with {said.works} until a later one mends it; the reason is in what changed."
+        yield f"{words}: stay with {said.works} until a later one mends it; the reason can be what changed."
     else:
         yield f"{words}: use {said.works} or a later release."
 

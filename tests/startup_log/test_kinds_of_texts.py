@@ -29,6 +29,8 @@ from service.startup_log.log import read_log
             "# [XPU]Bug fix for some errors\n\nOn TPxDP it meets errors, this pr is to fix this issue.\n",
             "describes a change of code",
         ),
+        # A sentence that begins like a wish can be a report: what it is is said by its form alone.
+        ("Upgrade to 0.11 makes our requests take twice the time they took\n", "By its form"),
         ("# [RFC]: KV cache offloading\n\n## Motivation\n\nGPU memory is small.\n", "proposes"),
     ],
 )
@@ -37,7 +39,7 @@ def test_a_text_without_a_failure_is_said_to_be_what_it_is(text: str, kind: str)
 
     assert found.ending is None
     assert kind in headline(found)
-    assert "reports no failure" in headline(found)
+    assert "no failure was recognized" in headline(found)
 
 
 @pytest.mark.parametrize(

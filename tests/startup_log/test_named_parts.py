@@ -126,6 +126,23 @@ def test_feature_that_a_title_names_can_be_left_out(title: str, without: str) ->
 
 
 @pytest.mark.parametrize(
+    ("line", "condition"),
+    [
+        ("INFO 06-01 10:00:00 [core.py:93] Initializing a V1 LLM engine (v0.33.0) with config: x", False),
+        ("INFO 06-01 10:00:00 [llm_engine.py:161] Initializing an LLM engine (v0.4.3) with config: x", True),
+        ("Details follow.", True),
+    ],
+)
+def test_flag_that_turns_a_default_off_is_not_claimed_for_every_release(line: str, condition: bool) -> None:
+    """vLLM 0.10.2 to 0.33.0, engine/arg_utils.py have the form `--no-...` of each switch."""
+    found = diagnose(read_log(f"[Bug]: VLLM crashes when prefix caching is enabled\n\n{line}\n"), None)
+
+    assert found is not None
+    noted = next(note for note in found.notes if "--no-enable-prefix-caching" in note)
+    assert ("where the release has this flag" in noted) is condition
+
+
+@pytest.mark.parametrize(
     "title",
     [
         # vllm-project/vllm#42008 and #41511, whose words are not those of a failure.

@@ -39,6 +39,8 @@ OTHERS = [
     ("[Bug]: HTTP 503 from a mirror while it downloads", "server_not_reached"),
     ("[Bug]: another engine (SGLang) works, vLLM fails with the same model", "memory_taken_by_others"),
     ("[Bug]: machine crash while compiling the CUDA graphs", "compiler_killed"),
+    ("[Bug]: PP-OCR fails to load", "pipeline_failed"),
+    ("[Doc]: Prometheus metrics are missing in the documentation", "metrics_not_as_expected"),
     # Files within a folder that is there.
     ("[Bug]: the tokenizer cannot find its vocab in the model path", "model_folder_not_there"),
     # Questions, and the form of an answer.

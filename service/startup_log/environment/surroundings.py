@@ -200,7 +200,7 @@ class Surroundings:
     claim: ReportedToWork | None = None
     """The title, where it claims something."""
     about: AboutText | None = None
-    """What the text is if it reports no failure: a question, a wish, a change."""
+    """What the text is by its form if no failure is found: a question, a wish, a change."""
     features: tuple[TitledFeature, ...] = ()
     """Features with which it fails, in the words of the title."""
     titled: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Says what a text is that reports no failure: a question, a wish, a proposal, a change, documentation."""
+"""Says by its form what a text without a known failure is: a question, a wish, a proposal, a change."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,8 @@ class AboutText:
     def __str__(self) -> str:
         """Return what the text is, in a sentence."""
         return (
-            f"The text {self.kind} on line {self.line}, and reports no failure: {self.words.rstrip(_ENDS)}."
+            f"By its form the text {self.kind} on line {self.line}, and no failure was recognized in it: "
+            f"{self.words.rstrip(_ENDS)}."
         )
 
 
@@ -71,7 +72,7 @@ _WISHES: Final = re.compile(
 
 
 def kind_of_text(lines: Sequence[LogLine]) -> AboutText | None:
-    """Return what a text is that reports no failure; ``None`` where its words do not say."""
+    """Return what a text is by its form; ``None`` where its words do not say."""
     lines = lines[:MOST_OF_TEXT]
     title = next((each for each in sentences(lines) if each.title), None)
     if title is None:
