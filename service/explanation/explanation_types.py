@@ -7,7 +7,7 @@ from service.advisor.candidates.refusal import Fix, Refusal
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.request.plan_request import PlanRequest
 from service.startup_log.log import StartupLog
-from service.startup_log.prose.what_works import ReportedToWork
+from service.startup_log.prose.sentences import Quote
 
 
 class Agreement(StrEnum):
@@ -124,7 +124,7 @@ class Diagnosis:
     """Only the place of the exception shows its cause, and not what it says."""
     said: SaidCause | None = None
     """What the text says beside the program's own message, which does not show its cause."""
-    works: tuple[ReportedToWork, ...] = ()
+    works: tuple[Quote, ...] = ()
     """Sentences of the text that say with what it works; they are a person's, and nothing tested them."""
     wanted: str = ""
     """Lines to paste that would tell the cause; empty where the text holds the engine's own words of it."""

@@ -13,9 +13,10 @@ from service.startup_log.environment.ray_resources import RayGpus, read_ray_gpus
 from service.startup_log.prose.kinds_of_texts import AboutText, kind_of_text
 from service.startup_log.prose.said_reasons import said_reason
 from service.startup_log.prose.said_releases import SaidReleases, said_releases
+from service.startup_log.prose.sentences import Quote
 from service.startup_log.prose.titled_features import TitledFeature, titled_features
 from service.startup_log.prose.titled_settings import claim_of_title, titled_settings
-from service.startup_log.prose.what_works import ReportedToWork, what_works
+from service.startup_log.prose.what_works import what_works
 from service.startup_log.text.lines import LogLine
 
 _RELEASES: Final = (
@@ -191,13 +192,13 @@ class Surroundings:
     """Variables that the text sets, as ``NAME=value``, and flags that did not help, as they are written."""
     driver: Driver | None = None
     """Of the GPU, with the CUDA of the installed torch; ``None`` where the text does not print both."""
-    works: tuple[ReportedToWork, ...] = ()
+    works: tuple[Quote, ...] = ()
     """Sentences that say with what it works."""
-    reason: ReportedToWork | None = None
+    reason: Quote | None = None
     """The sentence that says why it failed."""
     releases: SaidReleases | None = None
     """A release with which it works, and one with which it does not."""
-    claim: ReportedToWork | None = None
+    claim: Quote | None = None
     """The title, where it claims something."""
     about: AboutText | None = None
     """What the text is by its form if no failure is found: a question, a wish, a change."""

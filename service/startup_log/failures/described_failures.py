@@ -14,11 +14,11 @@ from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
 from service.startup_log.errors.exceptions import QUIET, class_in
 from service.startup_log.errors.harmless_errors import is_harmless
 from service.startup_log.failures.logged_failure import Failure, is_of_request, is_wrapper, of_known
-from service.startup_log.failures.titles import MOST_OF_TITLE, OF_PYTHON, as_described, beside
+from service.startup_log.failures.titles import OF_PYTHON, as_described, beside
 from service.startup_log.prose.complaints import describes_change, is_complaint, reports_failure
 from service.startup_log.prose.labelled_parts import REASON, labelled
 from service.startup_log.prose.paraphrases import paraphrased_shortage
-from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences
+from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences, title_of
 from service.startup_log.prose.symptoms import Described, complains, described, proposes, wishes
 from service.startup_log.text.lines import LogLine
 
@@ -90,7 +90,7 @@ def _of_unowned(lines: Sequence[LogLine]) -> Failure | None:
 
 def of_quoting_title(lines: Sequence[LogLine]) -> Failure | None:
     """Return Python's own error that the title quotes, for a log that has only what followed from it."""
-    title = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    title = title_of(lines)
     if title is None or not any(words in title.text for words, _ in OF_PYTHON):
         return None
     found = _of_python([title.line])

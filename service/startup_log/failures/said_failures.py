@@ -15,14 +15,13 @@ from service.startup_log.failures.titles import (
     BEFORE_THE_ENGINE,
     ENDED,
     HANGING,
-    MOST_OF_TITLE,
     as_described,
     beside,
     quotes_error,
     said_by,
 )
 from service.startup_log.prose.complaints import FAILING
-from service.startup_log.prose.sentences import sentences
+from service.startup_log.prose.sentences import MOST_OF_TITLE, sentences
 from service.startup_log.prose.symptoms import HANG, described, says_hang
 from service.startup_log.text.lines import LogLine
 

@@ -12,7 +12,7 @@ from service.startup_log.catalogue.templates import any_contains
 from service.startup_log.catalogue.whole_messages import END_OF_TITLE, MAX_MESSAGE
 from service.startup_log.errors.exceptions import PYTHON_WORDS, is_check
 from service.startup_log.failures.logged_failure import Failure, Said
-from service.startup_log.prose.sentences import reasons, sentences
+from service.startup_log.prose.sentences import MOST_OF_TITLE, reasons, sentences, title_of
 from service.startup_log.prose.symptoms import HANG, Described, cause_of_words, described
 from service.startup_log.text.lines import LogLine
 
@@ -34,8 +34,6 @@ HANGING: Final = frozenset({HANG, "ranks_hang_in_exchange"})
 """Causes that say that a process hangs."""
 _OF_CODE: Final = re.compile(r"\w\.(?:shape|dtype|ndim)\b|\bshape \[|\w_\w+ is (?:not )?None\b")
 """What a check of tensors or of arguments names in its message: variables, whose names are no words."""
-MOST_OF_TITLE: Final = 8
-"""Lines of a text in which its title is looked for."""
 _LOADED: Final = (
     "Graph capturing finished",
     *(says for each in MILESTONES if each.name in {"profiling", "cache", "capture"} for says in each.says),
@@ -99,7 +97,7 @@ def explained(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 
 def _is_of_tests(lines: Sequence[LogLine]) -> bool:
     """Whether the title says that tests fail."""
-    title = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    title = title_of(lines)
     return title is not None and _TESTS.search(title.words) is not None
 
 
@@ -125,8 +123,8 @@ def with_title(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         or found.general
         or (same and not (failure.type and _is_end(failure)))
     ):
-        title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
-        named = mentioned_part(title)
+        title = title_of(lines)
+        named = mentioned_part("" if title is None else title.text)
         return failure if named is None else replace(failure, cause=named.cause, follows=False, origin=named)
     return replace(failure, cause=found.cause, paraphrased=True, follows=False, origin=NOWHERE)
 

@@ -7,14 +7,12 @@ from enum import StrEnum
 from typing import Final
 
 from service.startup_log.prose.complaints import describes_change
-from service.startup_log.prose.sentences import Sentence, sentences
+from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, sentences
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES
 from service.startup_log.text.lines import LogLine
 
 MOST_OF_TEXT: Final = 200
 """Lines of a text in which headings and questions are looked for."""
-MOST_OF_SENTENCE: Final = 240
-"""Characters of the sentence that is shown."""
 
 
 class TextKind(StrEnum):
@@ -82,7 +80,7 @@ def kind_of_text(lines: Sequence[LogLine]) -> AboutText | None:
 
 
 def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int] | None:
-    words, number = title.text.strip("# *")[:MOST_OF_SENTENCE], title.line.number
+    words, number = title.text.strip("# *")[:MOST_OF_QUOTE], title.line.number
     kind = TextKind.CHANGE if describes_change(lines) else _kind_of_form(title, lines)
     if kind is None and _ASKS.search(words):
         kind = TextKind.QUESTION
@@ -92,7 +90,7 @@ def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int
         return kind, words, number
     asked = next((line for line in lines if line.text.rstrip().endswith(_QUESTION) and _is_typed(line)), None)
     if asked is not None and not title.tags:
-        return TextKind.QUESTION, f"{words}: {asked.text.strip()}"[:MOST_OF_SENTENCE], asked.number
+        return TextKind.QUESTION, f"{words}: {asked.text.strip()}"[:MOST_OF_QUOTE], asked.number
     return None
 
 

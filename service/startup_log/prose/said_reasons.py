@@ -6,8 +6,7 @@ from typing import Final
 
 from service.startup_log.catalogue.phrases import WRAPPERS
 from service.startup_log.prose.labelled_parts import REASON, labelled
-from service.startup_log.prose.sentences import sentences
-from service.startup_log.prose.what_works import MOST_OF_SENTENCE, ReportedToWork
+from service.startup_log.prose.sentences import MOST_OF_QUOTE, Quote, sentences
 from service.startup_log.text.lines import LogLine
 
 _WORDS: Final = (
@@ -42,15 +41,15 @@ _NOT_KNOWN: Final = re.compile(
 """What shows that the part under a label gives no reason."""
 
 
-def said_reason(lines: Sequence[LogLine]) -> ReportedToWork | None:
+def said_reason(lines: Sequence[LogLine]) -> Quote | None:
     """Return what a text says of why something failed, unchecked: a part with such a label, or a sentence."""
     part = labelled(lines, REASON)
     if part is not None and not _NOT_KNOWN.search(part[1]):
-        return ReportedToWork(part[0].number, part[1][:MOST_OF_SENTENCE])
+        return Quote(part[0].number, part[1][:MOST_OF_QUOTE])
     return _said_in_sentence(lines)
 
 
-def _said_in_sentence(lines: Sequence[LogLine]) -> ReportedToWork | None:
+def _said_in_sentence(lines: Sequence[LogLine]) -> Quote | None:
     """Return the first sentence below the title that says why something failed."""
     if not any(word in line.text for line in lines if line.origin is None for word in _WORDS):
         return None
@@ -60,5 +59,5 @@ def _said_in_sentence(lines: Sequence[LogLine]) -> ReportedToWork | None:
         says = _SAYS_WHY.search(each.text) is not None and _OPEN.search(each.text) is None
         if says and not any(map(each.text.__contains__, WRAPPERS)):
             words = each.text.replace("**", "").strip(" -*>#")
-            return ReportedToWork(each.line.number, words[:MOST_OF_SENTENCE])
+            return Quote(each.line.number, words[:MOST_OF_QUOTE])
     return None

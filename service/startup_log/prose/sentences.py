@@ -21,6 +21,10 @@ MOST_PARAGRAPHS: Final = 1000
 """Paragraphs in which they are looked for."""
 LONGEST: Final = 400
 """Characters of a sentence that are read."""
+MOST_OF_QUOTE: Final = 240
+"""Characters of a sentence that are shown as a person's."""
+MOST_OF_TITLE: Final = 8
+"""Lines of a text in which its title is looked for."""
 LEAST_WORDS: Final = 4
 """Words of a sentence below the title."""
 MOST_EMPTY: Final = 2
@@ -125,6 +129,15 @@ class Sentence:
 _OF_STARTS: Final = (*BEGINNINGS, *(says for each in MILESTONES for says in each.says))
 
 
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What a person says in one sentence, unchecked."""
+
+    line: int
+    """Counted from 1 in the log."""
+    words: str
+
+
 @cache
 def _messages() -> SentenceIndex:
     return SentenceIndex([template.start for template in TEMPLATES])
@@ -198,6 +211,11 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
             if len(found) == MOST:
                 return tuple(found)
     return tuple(found)
+
+
+def title_of(lines: Sequence[LogLine]) -> Sentence | None:
+    """Return the title of a text; ``None`` where none of its first lines is one."""
+    return next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
 
 
 def reasons(found: Sequence[Sentence]) -> tuple[Sentence, ...]:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.startup_log.prose.sentences import sentences
-from service.startup_log.prose.titled_settings import MOST_OF_TITLE, OTHER
+from service.startup_log.prose.sentences import title_of
+from service.startup_log.prose.titled_settings import OTHER
 from service.startup_log.text.lines import LogLine
 
 
@@ -56,9 +56,10 @@ MOST: Final = 2
 
 def titled_features(lines: Sequence[LogLine]) -> tuple[TitledFeature, ...]:
     """Return the features with which something fails, by the title, in its order."""
-    title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
-    if not title or OTHER.search(title):
+    said = title_of(lines)
+    if said is None or OTHER.search(said.text):
         return ()
+    title = said.text
     found = sorted(
         (match.start(), match[0], without)
         for pattern, without in _FEATURES

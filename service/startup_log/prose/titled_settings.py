@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from service.engines.arguments.arguments import releases_with
-from service.startup_log.prose.sentences import sentences
-from service.startup_log.prose.what_works import MOST_OF_SENTENCE, SETTING, ReportedToWork
+from service.startup_log.prose.sentences import MOST_OF_QUOTE, Quote, title_of
+from service.startup_log.prose.what_works import SETTING
 from service.startup_log.text.lines import LogLine
 
-MOST_OF_TITLE: Final = 8
-"""Lines of a text in which its title is looked for."""
 LEAST_OF_CLAIM: Final = 4
 """Words of a title that claims something."""
 MOST: Final = 3
@@ -39,17 +37,18 @@ _WHICH_DEVICES: Final = "_VISIBLE_DEVICES="
 """A variable that says which devices a start uses, and not how."""
 
 
-def claim_of_title(lines: Sequence[LogLine]) -> ReportedToWork | None:
+def claim_of_title(lines: Sequence[LogLine]) -> Quote | None:
     """Return the title of a text, where it says more than which model or program it is about."""
-    title = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    title = title_of(lines)
     if title is None or len(title.words.split()) < LEAST_OF_CLAIM:
         return None
-    return ReportedToWork(title.line.number, title.text.strip(" #*")[:MOST_OF_SENTENCE])
+    return Quote(title.line.number, title.text.strip(" #*")[:MOST_OF_QUOTE])
 
 
 def titled_settings(lines: Sequence[LogLine]) -> tuple[str, ...]:
     """Return the flags and variables with which something fails, by the title."""
-    title = next((each.text for each in sentences(lines[:MOST_OF_TITLE]) if each.title), "")
+    said = title_of(lines)
+    title = "" if said is None else said.text
     found = sorted((*SETTING.finditer(title), *_NAMED.finditer(title)), key=lambda each: each.start())
     known = [each for each in found if _is_known(each[0])]
     if not known or OTHER.search(title):

@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Final
 
 from service.startup_log.prose.labelled_parts import FIX, labelled
-from service.startup_log.prose.sentences import sentences
+from service.startup_log.prose.sentences import MOST_OF_QUOTE, Quote, sentences
 from service.startup_log.text.lines import LogLine
 
 MOST: Final = 2
 """Sentences that are shown of one text."""
-MOST_OF_SENTENCE: Final = 240
-"""Characters of a sentence that are shown."""
 _WORKS: Final = re.compile(
     r"(?i)\b(?:works?|worked|(?:runs?|ran|starts?|boots?|loads?|serves?) (?:fine|normally|successfully|well)|"
     r"workaround(?= ?:)|(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|"
@@ -95,52 +92,43 @@ MOST_OF_BLOCK: Final = 3
 _HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedToWork:
-    """A sentence of a person that says with what it works."""
-
-    line: int
-    """Counted from 1 in the log."""
-    words: str
-
-
-def what_works(lines: Sequence[LogLine]) -> tuple[ReportedToWork, ...]:
+def what_works(lines: Sequence[LogLine]) -> tuple[Quote, ...]:
     """Return the first sentences of a text that say with what it works, unchecked."""
     return tuple(islice(_said(lines), MOST)) or _labelled_fix(lines)
 
 
-def _labelled_fix(lines: Sequence[LogLine]) -> tuple[ReportedToWork, ...]:
+def _labelled_fix(lines: Sequence[LogLine]) -> tuple[Quote, ...]:
     """Return the part that is labelled as what mended it; none that says that nothing did."""
     part = labelled(lines, FIX)
     if part is None or _OPEN.search(part[1]) is not None:
         return ()
-    return (ReportedToWork(part[0].number, part[1][:MOST_OF_SENTENCE]),)
+    return (Quote(part[0].number, part[1][:MOST_OF_QUOTE]),)
 
 
-def _said(lines: Sequence[LogLine]) -> Iterator[ReportedToWork]:
+def _said(lines: Sequence[LogLine]) -> Iterator[Quote]:
     lines_shown: set[int] = set()
     for each in sentences(lines):
         text = each.text.replace("**", "").strip(" -*")
         if text.count("*") == 1:
             text = _CLOSING.sub("", text)
         if not each.title and _FIX.match(text) is not None and _OPEN.search(text) is None:
-            whole = _whole(text, each.line, lines)[:MOST_OF_SENTENCE]
-            yield ReportedToWork(each.line.number, f"{whole}{_block_below(whole, each.line, lines)}")
+            whole = _whole(text, each.line, lines)[:MOST_OF_QUOTE]
+            yield Quote(each.line.number, f"{whole}{_block_below(whole, each.line, lines)}")
             continue
         if _is_needed(text):
-            yield ReportedToWork(each.line.number, text[:MOST_OF_SENTENCE])
+            yield Quote(each.line.number, text[:MOST_OF_QUOTE])
             continue
         if not (each.title or text.isascii()):
             # A clause is a sentence of its own there, and the line says with what.
             whole = each.line.text.strip(" -*")
-            if each.line.number not in lines_shown and _WORKS_IN_CJK.search(whole[:MOST_OF_SENTENCE]):
+            if each.line.number not in lines_shown and _WORKS_IN_CJK.search(whole[:MOST_OF_QUOTE]):
                 lines_shown.add(each.line.number)
-                yield ReportedToWork(each.line.number, whole[:MOST_OF_SENTENCE])
+                yield Quote(each.line.number, whole[:MOST_OF_QUOTE])
             continue
         said = not each.title and _WORKS.search(text) is not None and _GIVEN.search(text) is not None
         if said and _NOT.search(_HAPPENS.sub(" ", text)) is None:
             begun = _begun_above(text, each.line, lines)
-            yield ReportedToWork(each.line.number, f"{begun}{text}"[:MOST_OF_SENTENCE])
+            yield Quote(each.line.number, f"{begun}{text}"[:MOST_OF_QUOTE])
 
 
 def _begun_above(text: str, line: LogLine, lines: Sequence[LogLine]) -> str:
@@ -182,7 +170,7 @@ def _block_below(text: str, begin: LogLine, lines: Sequence[LogLine]) -> str:
         return ""
     code = takewhile(lambda line: not line.text.lstrip().startswith(_FENCES), lines[fence + 1 :])
     said = " ".join(line.text.strip() for line in islice(code, MOST_OF_BLOCK))
-    return f" {said}"[:MOST_OF_SENTENCE].rstrip()
+    return f" {said}"[:MOST_OF_QUOTE].rstrip()
 
 
 def _goes_on(line: LogLine) -> bool:
