@@ -99,6 +99,19 @@ def test_value_that_is_no_number_is_that_of_the_variable_which_the_text_names(va
     assert ("is set and empty" in found.means) is (value == "''")
 
 
+@pytest.mark.parametrize(
+    ("file", "is_variable"), [("/site-packages/vllm/envs.py", True), ("/app/client.py", False)]
+)
+def test_value_that_another_program_read_is_no_variable_of_the_engine(file: str, is_variable: bool) -> None:
+    text = (
+        "VLLM_PORT=8000 vllm serve org/model\n\n"
+        f'Traceback (most recent call last):\n  File "{file}", line 3, in get\n    return float(value)\n'
+        "ValueError: could not convert string to float: 'abc'\n"
+    )
+
+    assert (explained(text).cause == "environment_variable") is is_variable
+
+
 def test_value_of_two_variables_is_none_of_them() -> None:
     text = "VLLM_PORT=8000 VLLM_HOST_IP=10.0.0.4\nValueError: invalid literal for int() with base 10: 'x'\n"
 
