@@ -20,8 +20,9 @@ from service.application.probes.log_evidence import Sender, store_log
 from service.application.schemas.explanation import ExplainBody, ExplainParameters, ExplanationAnswer
 from service.application.services import PlanServices, with_probes
 from service.application.text.engine_log import render_engine_log
-from service.application.text.explanation import answered, render_explanation, understood
+from service.application.text.explanation import render_explanation
 from service.application.text.explanation_markdown import render_markdown
+from service.application.text.headline import answered, understood
 from service.calibration.from_logs import StoredLog
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode

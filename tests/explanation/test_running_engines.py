@@ -5,7 +5,8 @@ The lines are the messages of vLLM's, torch's and other libraries' own source.
 
 import pytest
 
-from service.application.text.explanation import headline, render_explanation
+from service.application.text.explanation import render_explanation
+from service.application.text.headline import headline
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Diagnosis
 from service.startup_log.log import read_log

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.application.text.explanation import headline
+from service.application.text.headline import headline
 from service.explanation.diagnosis import diagnose
 from service.explanation.explain import explain
 from service.explanation.explanation_types import Diagnosis

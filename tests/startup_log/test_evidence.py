@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.application.text.explanation import headline, render_explanation
+from service.application.text.explanation import render_explanation
+from service.application.text.headline import headline
 from service.explanation.explain import explain
 from service.explanation.wanted_lines import wanted_lines
 from service.startup_log.catalogue.exit_codes import cause_of_exit

@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.application.text.explanation import headline, render_explanation
+from service.application.text.explanation import render_explanation
+from service.application.text.headline import headline
 from service.explanation.diagnosis import diagnose
 from service.explanation.explain import explain
 from service.startup_log.log import read_log

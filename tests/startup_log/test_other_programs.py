@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.application.text.explanation import headline
+from service.application.text.headline import headline
 from service.explanation.explain import explain
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import StartupLog, read_log

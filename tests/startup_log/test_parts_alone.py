@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.application.text.explanation import headline
+from service.application.text.headline import headline
 from service.explanation.diagnosis import PART_ALONE
 from service.explanation.explain import explain
 from service.startup_log.log import read_log

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.application.text.explanation import headline, understood
+from service.application.text.headline import headline, understood
 from service.explanation.explain import explain
 from service.explanation.log_facts import gpus_of, release_of
 from service.gpus.catalog import gpu_catalog

@@ -20,8 +20,9 @@ from service.application.plans.log_requests import log_request
 from service.application.probes.log_evidence import Sender, store_log
 from service.application.schemas.explanation import ExplainBody, ExplanationAnswer
 from service.application.text.engine_log import render_engine_log
-from service.application.text.explanation import render_explanation, understood
+from service.application.text.explanation import render_explanation
 from service.application.text.explanation_markdown import render_markdown
+from service.application.text.headline import understood
 from service.engines_compared.engine_logs import engine_log_of
 from service.startup_log.log import read_log
 

@@ -3,8 +3,16 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from service.application.text.headline import headline
 from service.application.text.layout import WIDTH, wrapped
-from service.application.text.words import basis_words, change_words, place_words, printable, with_type
+from service.application.text.words import (
+    MOST_OF_A_MESSAGE,
+    basis_words,
+    change_words,
+    cut,
+    printable,
+    with_type,
+)
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
     Agreement,
@@ -15,10 +23,7 @@ from service.explanation.explanation_types import (
     Finding,
     SaidCause,
 )
-from service.explanation.wanted_lines import BELOW, LINES
-from service.startup_log.failures.said_failures import INTERRUPTED
-from service.startup_log.log import LogReading, StartupLog
-from service.startup_log.starts import SERVING
+from service.explanation.wanted_lines import BELOW
 
 ADDED: Final = {
     "model": "--model ORG/NAME or --config FILE",
@@ -26,38 +31,13 @@ ADDED: Final = {
     "engine.version": "--engine-version",
 }
 """Options that give what a log does not say."""
-PASTE: Final = f"To have a failure explained, {LINES}"
-BETWEEN: Final = (
-    "These lines are vLLM's and show no failure; they hold neither the first nor the last steps of a start."
-)
-ASKED: Final = (
-    "What a model needs, and whether it fits a GPU, is answered by `dryserve plan MODEL --gpu GPU`."
-)
-"""What answers a question that is no failure."""
 COMMAND: Final = "  vllm serve "
-MOST_OF_A_MESSAGE: Final = 420
-"""Characters of a message that are shown; JSON has all of it."""
 MOST_OF_SAID: Final = 160
 """Characters of a person's sentence that are shown."""
 FEW_FINDINGS: Final = 8
 """Of more findings without a comparison than this, only the number is written."""
-OF_KERNELS_AT_WORK: Final = frozenset(
-    {
-        *("illegal_memory_access", "illegal_instruction", "device_side_assert", "gpu_fault", "cuda_error"),
-        "collective_timed_out",
-        *("request_not_checked", "weights_not_transferred"),
-    }
-)
-"""Causes that a start and a running engine have alike: a piece of a log does not tell which failed."""
 OF_OFFER: Final = {"unknown_argument": "from the releases' arguments"}
 """Where offers come from that the figures of a log do not show, by the cause."""
-STOPS: Final = "ends_without_a_word"
-"""The cause of a log that stops in the middle of a start."""
-DIED: Final = "engine_died_serving"
-"""The cause of which a text says only that the engine ended."""
-OF_THE_PROGRAM: Final = "program_fault"
-OF_CLIENTS: Final = frozenset({"server_not_reached", "client_timed_out", "client_keyword_unknown"})
-"""Causes of a client that got no answer, which is no request that the engine refused."""
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 MARKS: Final = {
     Agreement.AGREES: "=",
@@ -103,131 +83,6 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 def _remedy(missing: Assumption) -> str:
     return f" Add {ADDED[missing.field]}." if missing.field in ADDED else ""
-
-
-def headline(explanation: Explanation) -> str:
-    """Return in one sentence what happened."""
-    log, ending = explanation.log, explanation.ending
-    if ending is None:
-        return _without_failure(explanation)
-    cause = (ending.cause or "a cause that is not known").replace("_", " ")
-    if ending.basis is CauseBasis.PARAPHRASED:
-        if ending.type:
-            return f"The failure on line {ending.line} is, by its words alone: {cause}."
-        which = "hang" if ending.hangs else "failure"
-        lacks = "message or its reason; the nearest known cause" if ending.part_alone else "message"
-        return f"The text describes a {which} on line {ending.line}, without the program's {lacks}: {cause}."
-    if ending.hangs:
-        return _of_a_hang(ending, cause)
-    if ending.cause == OF_THE_PROGRAM or ending.refused or ending.serving:
-        return _of_a_running_engine(log, ending, cause)
-    return _of_a_start(log, ending, cause)
-
-
-def _of_a_hang(ending: Diagnosis, cause: str) -> str:
-    which = "The engine started and hangs" if ending.serving else "The engine hangs"
-    return f"{which}, as line {ending.line} shows: {cause}."
-
-
-def _of_a_start(log: StartupLog, ending: Diagnosis, cause: str) -> str:
-    which = f"start {ending.start} of {log.starts}" if ending.start is not None else "the start"
-    if ending.earlier:
-        return f"The last start came up, but {which} failed on line {ending.line}: {cause}."
-    if log.waits is not None and log.waits.line == ending.line:
-        return f"The start waits where the log ends, on line {ending.line}: {cause}."
-    piece = not (log.milestone or log.flags_logged or log.release)
-    if (ending.cause in OF_KERNELS_AT_WORK and piece) or (ending.cause == DIED and ending.start is None):
-        return f"The engine failed on line {ending.line}: {cause}."
-    if not ending.of_start and ending.start is None:
-        return f"The text shows a failure on line {ending.line}: {cause}."
-    after = f" after '{ending.reached}'" if ending.reached else ""
-    if ending.cause == STOPS:
-        return f"The log stops in the middle of {which}, on line {ending.line}{after}, and shows no error."
-    return f"{which[0].upper()}{which[1:]} failed on line {ending.line}{after}: {cause}."
-
-
-def _of_a_running_engine(log: StartupLog, ending: Diagnosis, cause: str) -> str:
-    if ending.cause == OF_THE_PROGRAM:
-        return f"The program that calls the engine failed on line {ending.line}, not the engine."
-    started = log.milestone == SERVING and ending.start is None
-    if ending.cause in OF_CLIENTS:
-        engine = "The engine started and serves; a client" if started else "A client"
-        return f"{engine} reports a failure on line {ending.line}: {cause}."
-    if ending.refused and started:
-        return f"The engine started and serves; it refused a request, on line {ending.line}: {cause}."
-    if ending.refused:
-        return f"The engine runs and refused a request, on line {ending.line}: {cause}."
-    if ending.cause == INTERRUPTED and ending.serving:
-        return f"A signal stopped the engine while it ran, on line {ending.line}."
-    ended = "failed at a request" if ending.answers else "died later"
-    return f"The engine started and {ended}, on line {ending.line}: {cause}."
-
-
-def _without_failure(explanation: Explanation) -> str:
-    log = explanation.log
-    if not understood(explanation):
-        return _nothing(log)
-    if not log.milestone and (log.measured or log.served_cache):
-        return "The text holds measurements of a running engine."
-    if log.milestone == SERVING:
-        return "The engine started and serves; the log shows no failure."
-    if log.answering and log.stopped_on is None and log.ended_on is None:
-        return "The engine serves; the text does not hold its start, and shows no failure."
-    if log.ended_on is not None and not log.milestone:
-        return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
-    return _unfinished(log)
-
-
-def _nothing(log: StartupLog) -> str:
-    if log.packed:
-        return f"This is no text, but what {log.packed} made of one: unpack it, and give the log itself."
-    if log.around.about is not None:
-        return f"{log.around.about} {PASTE} {ASKED}"
-    return f"Nothing in this text was understood: no line of it is one of vLLM's log. {PASTE}"
-
-
-def _unfinished(log: StartupLog) -> str:
-    if log.waits is not None:
-        return _waiting(log.waits)
-    if log.milestone:
-        return f"The log shows no failure; it ends after '{log.milestone}', before the server is ready."
-    if log.word("release") is not None and log.flags_logged:
-        return f"The log shows no failure; it ends before the server is ready. {PASTE}"
-    if log.engine_lines and log.release is None and not log.flags_logged:
-        return f"{BETWEEN} {PASTE}"
-    if log.around.about is not None:
-        return f"{log.around.about} {PASTE} {ASKED}"
-    return f"The log shows no failure, and no step of the start. {PASTE} {ASKED}"
-
-
-def _waiting(waits: LogReading) -> str:
-    """Return what a start waits for, and when that is no longer in order."""
-    said = _cut(str(waits.value), MOST_OF_A_MESSAGE)
-    lock = " A lock whose owner was ended stays: if nothing works on it, delete its file and start again."
-    return (
-        f"The log shows no failure; where it ends, on line {waits.line}, a process waits for another one: "
-        f"{said}. A first compilation or download can take many minutes."
-        f"{lock if 'lock' in said or 'baton' in said else ''}"
-    )
-
-
-def understood(explanation: Explanation) -> bool:
-    """Whether anything of a log was understood: its release, its model, a value, or how it failed."""
-    log = explanation.log
-    said = (log.release, log.model, log.milestone, log.readings, log.flags, log.around.release, log.ended_on)
-    measured = (log.measured, log.served_cache, log.answering, log.engine_lines)
-    return explanation.ending is not None or any(said) or any(measured)
-
-
-def answered(explanation: Explanation) -> bool:
-    """Whether an answer says more than what the text names: how a start ended, or what was planned beside it.
-
-    Its release and its model alone tell nothing of what happened.
-    """
-    log = explanation.log
-    logged = (log.milestone, log.readings, log.ended_on, log.measured, log.served_cache, log.engine_lines)
-    found = explanation.ending is not None or explanation.request is not None or log.answering
-    return understood(explanation) and (found or any(logged))
 
 
 def _log_in_words(explanation: Explanation) -> str:
@@ -280,7 +135,7 @@ def _assumed(title: str, assumptions: Iterable[Assumption]) -> Iterator[str]:
 
 def _ending(ending: Diagnosis) -> Iterator[str]:
     message = with_type(ending.type, ending.message)
-    yield f"  {_cut(message, MOST_OF_A_MESSAGE)}"
+    yield f"  {cut(message, MOST_OF_A_MESSAGE)}"
     if ending.part:
         yield f"  {_where(ending)}"
     if ending.means:
@@ -288,7 +143,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     if ending.basis == "plan":
         yield "  The log does not say why; this is the plan's reason."
     for each in ending.works:
-        yield f"The text says on line {each.line} with what it works: {_cut(each.words, MOST_OF_SAID)}"
+        yield f"The text says on line {each.line} with what it works: {cut(each.words, MOST_OF_SAID)}"
     yield from _to_do(ending)
     if ending.wanted:
         yield ending.wanted
@@ -297,7 +152,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
     if ending.planned is not None and ending.foreseen is not None:
         words = "The plan refuses too" if ending.foreseen else "The plan refuses with other words"
         refusal = f"{ending.planned.type} ({ending.planned.stage}): {ending.planned.message}"
-        yield f"  {words}: {_cut(refusal, MOST_OF_A_MESSAGE)}"
+        yield f"  {words}: {cut(refusal, MOST_OF_A_MESSAGE)}"
         if ending.planned.detail:
             yield f"  {ending.planned.detail}"
     elif ending.foreseen is False:
@@ -306,7 +161,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
 
 def _said(said: SaidCause) -> Iterator[str]:
     """Yield what the text says beside the program's own message, and what would help then."""
-    yield f"The text says on line {said.line}: {_cut(said.words, MOST_OF_SAID)}"
+    yield f"The text says on line {said.line}: {cut(said.words, MOST_OF_SAID)}"
     yield f"  No message of the program shows it. If it is so: {said.cause.replace('_', ' ')}. {said.remedy}"
 
 
@@ -328,8 +183,15 @@ def _heading(ending: Diagnosis) -> str:
             return "Why"
         if not ending.part:
             return "Why, as far as its class tells"
-        return place_words(cut=ending.wanted == BELOW)
+        return _place_words(is_cut=ending.wanted == BELOW)
     return "Why"
+
+
+def _place_words(*, is_cut: bool) -> str:
+    """Return what stands before the meaning of a failure of which only the place is known."""
+    if is_cut:
+        return "The text ends before the error. What mostly fails at this place"
+    return "The message does not say why. Failures of this class there mostly mean"
 
 
 def _to_do(ending: Diagnosis) -> Iterator[str]:
@@ -347,10 +209,6 @@ def _to_do_heading(ending: Diagnosis) -> str:
     if ending.fixes or ending.offers:
         return "In general"
     return "What can help" if ending.by_place else "Do"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def _finding(finding: Finding) -> Iterator[str]:

@@ -9,6 +9,8 @@ from service.advisor.candidates.verdict import Verdict
 from service.application.text.layout import folded
 
 OBJECT: Final = "'{"
+MOST_OF_A_MESSAGE: Final = 420
+"""Characters of a message that are shown; JSON has all of it."""
 SHORT: Final = "memory may run out under load"
 """Said of a change whose start has a warning of that."""
 
@@ -18,17 +20,15 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else " " for each in text)
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text, or its first characters and a mark that it goes on."""
+    return text if len(text) <= most else f"{text[:most]} ..."
+
+
 def with_type(name: str, message: str) -> str:
     """Return an exception's message behind its name, unless the message is a sentence that names it."""
     within = name and any(not rest.startswith(":") for rest in message.split(name)[1:])
     return f"{name}: {message}" if name and not within else message
-
-
-def place_words(*, cut: bool) -> str:
-    """Return what stands before the meaning of a failure of which only the place is known."""
-    if cut:
-        return "The text ends before the error. What mostly fails at this place"
-    return "The message does not say why. Failures of this class there mostly mean"
 
 
 def verdict_words(verdict: Verdict) -> str:
