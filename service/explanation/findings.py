@@ -59,6 +59,9 @@ WORDS: Final[Mapping[str, str]] = {
 }
 WITHOUT_GPU: Final = frozenset({"model_loading_gib"})
 """Terms that do not depend on the GPU type."""
+BESIDE_WEIGHTS: Final = frozenset({"model_loading_gib", "available_kv_gib"})
+"""The weights, and the term that is what they and others leave."""
+NOT_THIS_RELEASE: Final = "the release as published does not read this checkpoint: the build is another"
 OF_CACHE: Final[Mapping[str, tuple[str, float]]] = {
     "kv_cache_tokens": ("tokens", HALF),
     "max_concurrency": ("max_concurrency", HALF_DIGIT),
@@ -139,14 +142,18 @@ def _budget(log: StartupLog, run: PlannedStart) -> Iterator[Finding]:
                 yield not_compared(reading, "the release measures it and reserves nothing for it by default")
             elif name == "cuda_graph_gib" and float(reading.value) < 0:
                 yield not_compared(reading, "the free memory grew while graphs were captured")
-            elif name == "model_loading_gib" and (why := _unsized(log)) is not None:
+            elif (why := _unsized(log, run, name)) is not None:
                 yield not_compared(reading, why)
             else:
                 yield compare(reading, _allowed(name, Interval.of(term(budget))), WORDS[name])
 
 
-def _unsized(log: StartupLog) -> str | None:
-    return next((why for flag, why in UNSIZED.items() if flag in log.unmodelled), None)
+def _unsized(log: StartupLog, run: PlannedStart, name: str) -> str | None:
+    """Return why the weights of a start, or what they leave, are not those of the plan."""
+    if name in BESIDE_WEIGHTS and run.start is not None and run.start.unread_weights:
+        return NOT_THIS_RELEASE
+    unsized = UNSIZED.items() if name == "model_loading_gib" else ()
+    return next((why for flag, why in unsized if flag in log.unmodelled), None)
 
 
 def _allowed(name: str, planned: Interval) -> Interval:

@@ -48,7 +48,7 @@ from service.kv_cache.specs import StateSpec
 from service.memory.media_choices import MediaChoices
 from service.memory.parallelism import Parallelism
 from service.memory.weights.checks.fp8_kernels import check_fp8_kernel
-from service.memory.weights.checks.layout_checks import check_layouts, check_towers, unnamed_experts
+from service.memory.weights.checks.layout_checks import check_layouts, check_towers, unread_weights
 from service.memory.weights.checks.online_checks import check_online_sizes
 from service.memory.weights.checks.quark_checks import check_quark_experts
 
@@ -143,13 +143,18 @@ class Start:
     @property
     def unbuilt(self) -> tuple[str, ...]:
         """Why the published builds of the release may fail, or are not modelled; empty if they run."""
-        release, deployment = self.engine_config.release, _weights_deployment(self.engine_config)
         return (
             *unbuilt(self.architecture, self.engine_config),
             *runner_doubts(self.engine_config),
             *canvas_doubts(self.architecture),
-            *unnamed_experts(self.architecture, deployment, release),
+            *self.unread_weights,
         )
+
+    @property
+    def unread_weights(self) -> tuple[str, ...]:
+        """Why the release as published builds the model and fails to read the checkpoint; empty if not."""
+        deployment = _weights_deployment(self.engine_config)
+        return unread_weights(self.architecture, deployment, self.engine_config.release)
 
     @property
     def unknown_kernels(self) -> tuple[str, ...]:

@@ -60,6 +60,13 @@ UNNAMED_EXPERTS: Final = (
     "parameters for their packed weights: reading the checkpoint fails with a KeyError."
 )
 """vLLM 0.33.0, CompressedTensorsMoEMethod.get_moe_method, DeepseekV4Model.load_weights (params_dict)."""
+PACKED_IN_PLAIN: Final = (
+    "The checkpoint stores layers in a layout (W4A16_NVFP4 or MXFP8) that this release does not know in "
+    "mixed ModelOpt checkpoints: it builds them unquantized, and their packed weights do not fit there: "
+    "reading the checkpoint fails. The weights are counted as they are built."
+)
+"""vLLM 0.21.0, ModelOptMixedPrecisionConfig.get_quant_method (FP8 and NVFP4 alone), layers/linear.py
+weight_loader."""
 SPLIT_OUTPUTS: Final = frozenset(
     {"fused_qkv_a_proj", "gate_up_proj", "kv_b_proj", "q_b_proj", "q_proj", "qkv_proj", "up_proj"}
     | {"per_layer_model_projection"}
@@ -107,14 +114,16 @@ def check_towers(architecture: ModelArchitecture, deployment: Parallelism, relea
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=256)
-def unnamed_experts(
+def unread_weights(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[str, ...]:
     """Return why reading the checkpoint would fail though the release builds its model; empty if not."""
+    sizes = module_bytes_of(architecture, deployment, release)
+    if sizes.leaves_packed:
+        return (PACKED_IN_PLAIN,)
     quantization = architecture.quantization
     if quantization is None or quantization.method != "compressed-tensors":
         return ()
-    sizes = module_bytes_of(architecture, deployment, release)
     built = chain.from_iterable(layer_modules_of(architecture, deployment, release))
     return (UNNAMED_EXPERTS,) if any(map(sizes.lacks_names_of, built)) else ()
 

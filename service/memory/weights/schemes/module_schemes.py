@@ -96,6 +96,12 @@ class ModuleSchemes:
         prefixes, names = self._names(OUTPUT, ())
         return any(found is not None and self._is_named(found, names, prefixes) for found, _ in self._groups)
 
+    @property
+    def leaves_packed(self) -> bool:
+        """Whether the checkpoint stores layers packed that the release builds unquantized."""
+        schemes = (scheme for _, scheme in self._groups if scheme is not None)
+        return any(not self._builds(scheme) for scheme in schemes)
+
     def lacks_names_of(self, module: Module) -> bool:
         """Whether experts are built unquantized because the checkpoint's lists name them otherwise."""
         quantization = self.quantization
