@@ -88,3 +88,29 @@ def test_a_package_that_is_absent_is_not_called_another_version() -> None:
 
     assert absent is not None
     assert "is not installed" in absent.means
+
+
+MISTRAL = """\
+{above}
+Traceback (most recent call last):
+  File "/site-packages/vllm/transformers_utils/tokenizers/mistral.py", line 200, in from_pretrained
+    tokenizer = MistralTokenizer.from_file(file)
+  File "/site-packages/mistral_common/tokens/tokenizers/tekken.py", line 130, in from_file
+    raise ValueError(message)
+ValueError: {message}
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "message", "newer"),
+    [
+        # mistral-common, tokens/tokenizers/tekken.py Tekkenizer.from_file
+        ("", "Unknown version: v13 in tekken.json. Make sure to use a valid version string", True),
+        ("CUDA v11.8, driver v135", "the vocabulary of tekken.json is empty", False),
+    ],
+)
+def test_a_version_of_cuda_is_none_of_a_tokenizer(above: str, message: str, newer: bool) -> None:
+    found = diagnose(read_log(MISTRAL.format(above=above, message=message)), None)
+
+    assert found is not None
+    assert ("the model is newer than that package" in found.means) is newer
