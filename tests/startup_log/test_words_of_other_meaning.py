@@ -41,6 +41,12 @@ OTHERS = [
     ("[Bug]: machine crash while compiling the CUDA graphs", "compiler_killed"),
     ("[Bug]: PP-OCR fails to load", "pipeline_failed"),
     ("[Doc]: Prometheus metrics are missing in the documentation", "metrics_not_as_expected"),
+    ("[Bug]: stale unix socket connections leak memory", "address_in_use"),
+    ("[Bug]: GPTQ with TP=2: weight shape error in NCCL broadcast", "quantization_blocks_do_not_divide"),
+    ("[Bug]: i915 laptop: the CPU backend of vLLM crashes", "xpu_fault"),
+    ("[Bug]: the endpoint does not expose usage in a stream", "route_not_of_this_task"),
+    ("[Bug]: KV cache metrics stuck at 0 and the engine hangs", "metrics_not_as_expected"),
+    ("[Bug]: with CUDA 12 torch is in a deadlock after a fork", "build_does_not_match"),
     # Files within a folder that is there.
     ("[Bug]: the tokenizer cannot find its vocab in the model path", "model_folder_not_there"),
     # Questions, and the form of an answer.
