@@ -131,9 +131,15 @@ def _of_titled_features(cause: FailureCause | None, log: StartupLog) -> Iterator
     """Yield which features of the title to start without, where neither flags nor the remedy name them."""
     for each in log.around.features:
         flag = each.without.removeprefix("no ").partition(" ")[0]
-        if cause is None or flag not in cause.remedy:
+        if (cause is None or flag not in cause.remedy) and not _is_given(flag, log):
             start = f"a start with {each.without}{_where_it_is_there(flag, log)}"
             yield f"The title names {each.words}: {start} shows whether that is the reason."
+
+
+def _is_given(flag: str, log: StartupLog) -> bool:
+    """Whether the start of a log has a switch already."""
+    name = flag.removeprefix("--").replace("-", "_")
+    return log.flags.get(name) is True or log.flags.get(name.removeprefix("no_")) is False
 
 
 def _where_it_is_there(flag: str, log: StartupLog) -> str:

@@ -116,6 +116,7 @@ def test_source_below_the_last_fence_hides_no_title() -> None:
         ("[Bug]: xgrammar crashes with speculative decoding", "no --speculative-config"),
         ("[Bug]: Crash during chunked prefill", "--no-enable-chunked-prefill"),
         ("[Feature]: support prefix caching with this model", ""),
+        ("[Bug]: disabling prefix caching causes a crash with chunked prefill", ""),
         ("[Bug]: Model Launch Hangs with 16+ Ranks in vLLM", ""),
     ],
 )
@@ -123,6 +124,19 @@ def test_feature_that_a_title_names_can_be_left_out(title: str, without: str) ->
     named = read_log(f"{title}\n\nDetails follow.\n").around.features
 
     assert [each.without for each in named] == ([without] if without else [])
+
+
+@pytest.mark.parametrize(
+    ("command", "noted"),
+    [("vllm serve org/name --no-enable-prefix-caching", False), ("vllm serve org/name", True)],
+)
+def test_switch_that_a_start_has_is_not_proposed_again(command: str, noted: bool) -> None:
+    found = diagnose(
+        read_log(f"[Bug]: VLLM crashes when prefix caching is used\n\n```\n{command}\n```\n"), None
+    )
+
+    assert found is not None
+    assert any("--no-enable-prefix-caching" in note for note in found.notes) is noted
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ _BEHIND: Final = re.compile(
     r"dies|kills?|corrupt\w{0,2}|is enabled)\b"
 )
 """What a title says of a feature that fails."""
+_IS_OFF: Final = re.compile(r"(?i)\b(?:disabl\w{1,3}|turn\w{0,3} off|switch\w{0,3} off)\b|--no-")
+"""What shows that a title is about a start that does without a feature already."""
 MOST: Final = 2
 """Features that are named of one title."""
 
@@ -57,7 +59,7 @@ MOST: Final = 2
 def titled_features(lines: Sequence[LogLine]) -> tuple[TitledFeature, ...]:
     """Return the features with which something fails, by the title, in its order."""
     said = title_of(lines)
-    if said is None or OTHER.search(said.text):
+    if said is None or OTHER.search(said.text) or _IS_OFF.search(said.text):
         return ()
     title = said.text
     found = sorted(
