@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 from service.architecture.layers.attention import Attention, NoAttention
 from service.architecture.layers.compressed_attention import CompressedAttention
-from service.architecture.layers.decoder_layer import DecoderLayer
+from service.architecture.layers.decoder_layer import DecoderLayer, Mixer
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
 from service.architecture.layers.mla import MultiHeadLatentAttention
@@ -81,6 +81,8 @@ class ActivationConstants:
     base_mib_v2: MibRange
     keeps_experts: bool
     """The experts' work space is still there when the sampler runs."""
+    keeps_projections: bool
+    """Compiled code keeps what a gated delta net projected, and its output, while the next network runs."""
     two_work_spaces: frozenset[str]
     """Formats of experts whose kernels take two work spaces of whole rows from one pool."""
     indexer_contexts: int
@@ -193,7 +195,8 @@ def _peak(
     """
     token_bytes = run.tokens * run.element_bytes
     two = has_two_work_spaces(architecture, constants.two_work_spaces, run)
-    widest_layer, widest_experts = _widths(architecture, run.shards, two)
+    keeps = constants.keeps_projections and run.compiled
+    widest_layer, widest_experts = _widths(architecture, run.shards, two, keeps)
     experts = 0 if exchanges_in_kernel(run) else token_bytes * widest_experts
     experts = max(experts, indexer_bytes(architecture, constants, run))
     layer = token_bytes * widest_layer
@@ -217,10 +220,10 @@ def _peak(
 
 @LONG_LISTS.emptied
 @lru_cache(maxsize=256)
-def _widths(architecture: ModelArchitecture, shards: Shards, two: bool) -> tuple[int, int]:
+def _widths(architecture: ModelArchitecture, shards: Shards, two: bool, keeps: bool) -> tuple[int, int]:
     """Return the elements per token of the widest layer, and of the widest experts' work space."""
     layers = architecture.distinct_layers
-    widths = [layer_width(layer, architecture, shards) for layer in layers]
+    widths = [layer_width(layer, architecture, shards, keeps=keeps) for layer in layers]
     if two:
         copies = max(quantized_width(layer, architecture, shards) for layer in layers)
         widths.append(_residual_width(architecture) + copies)
@@ -271,8 +274,15 @@ def _residual_width(architecture: ModelArchitecture) -> int:
     return 2 * architecture.hidden_size * (1 if mixing is None else mixing.copies)
 
 
-def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards) -> int:
-    """Return the elements per token that are alive at once in a layer, the residual stream included."""
+def layer_width(
+    layer: DecoderLayer, architecture: ModelArchitecture, shards: Shards, *, keeps: bool = False
+) -> int:
+    """Return the elements per token that are alive at once in a layer, the residual stream included.
+
+    A gated delta net is an operation between two compiled pieces. The second, which has the feed-forward
+    network, is called with the net's output and its gate, a view of all that was projected: both stay until
+    it returns (``keeps``). Without compiling they go when the mixer returns.
+    """
     match layer.mixer:
         case Attention() as mixer:
             heads = shards.share(mixer.num_heads)
@@ -290,7 +300,19 @@ def layer_width(layer: DecoderLayer, architecture: ModelArchitecture, shards: Sh
             mixed = _recurrent_width(mixer, shards)
     if layer.beside is not None:
         mixed += _recurrent_width(layer.beside, shards)
-    return _residual_width(architecture) + max(mixed, _dense_width(layer, shards))
+    kept = _delta_width(layer.mixer, shards) if keeps else 0
+    return _residual_width(architecture) + max(mixed, kept + _dense_width(layer, shards))
+
+
+def _delta_width(mixer: Mixer, shards: Shards) -> int:
+    """Return the elements per token of what a gated delta net projects, and of its output.
+
+    That of OLMo hybrid is one operation with its projections (olmo_hybrid_gdn_full_forward), and keeps none.
+    """
+    if not isinstance(mixer, GatedDeltaNet) or mixer.separate_projections:
+        return 0
+    values = mixer.num_value_heads * mixer.value_head_dim
+    return shards.share(2 * mixer.num_key_heads * mixer.key_head_dim + 3 * values)
 
 
 def _recurrent_width(mixer: Recurrence, shards: Shards) -> int:

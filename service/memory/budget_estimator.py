@@ -267,6 +267,7 @@ class _Start:
             towers=weight_layout_at(self.inputs.release).towers,
             v2_model_runner=self.inputs.v2_model_runner,
             compiles_embedding=layers.start == 0 and not self.inputs.enforce_eager,
+            compiled=not self.inputs.enforce_eager,
             draft_tokens=self.inputs.speculative_tokens > 0,
             max_model_len=self.inputs.max_model_len,
             data_parallel_size=self.inputs.data_parallel_size,

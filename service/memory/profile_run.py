@@ -35,6 +35,8 @@ class ProfileRun:
     """The engine proposes draft tokens."""
     max_model_len: int | None
     """Tokens of the longest request; ``None`` where ``reads_length`` says that nothing depends on it."""
+    compiled: bool = True
+    """The decoder is compiled, in pieces between its attention and recurrent operations."""
     data_parallel_size: int = 1
     expert_kernel: str | None = None
     """Kernel named for routed experts; ``None``: the release chooses."""
