@@ -47,6 +47,8 @@ OTHERS = [
     ("[Bug]: the endpoint does not expose usage in a stream", "route_not_of_this_task"),
     ("[Bug]: KV cache metrics stuck at 0 and the engine hangs", "metrics_not_as_expected"),
     ("[Bug]: with CUDA 12 torch is in a deadlock after a fork", "build_does_not_match"),
+    # What did not happen.
+    ("The engine starts, OOM is avoided by the small batch size of this start", "out_of_memory"),
     # Files within a folder that is there.
     ("[Bug]: the tokenizer cannot find its vocab in the model path", "model_folder_not_there"),
     # Questions, and the form of an answer.
@@ -120,3 +122,13 @@ def test_a_version_of_cuda_is_none_of_a_tokenizer(above: str, message: str, newe
 
     assert found is not None
     assert ("the model is newer than that package" in found.means) is newer
+
+
+@pytest.mark.parametrize(
+    ("said", "is_reason"),
+    [("Not clear to us yet, any hint is welcome", False), ("The wheel was built for CUDA 13", True)],
+)
+def test_a_label_above_no_reason_gives_none(said: str, is_reason: bool) -> None:
+    around = read_log(f"[Bug]: The server crashes\n\n### Root cause\n{said}\n").around
+
+    assert (around.reason is not None) is is_reason

@@ -35,7 +35,7 @@ _OPEN: Final = re.compile(
 
 
 _NOT_KNOWN: Final = re.compile(
-    r"(?i)\b(?:unknown|unclear|not (?:yet )?(?:known|found|identified)|tbd|todo|under investigation|"
+    r"(?i)\b(?:unknown|unclear|not (?:yet )?(?:known|found|identified|clear)|tbd|todo|under investigation|"
     r"pending|n/?a)\b"
 )
 """What shows that the part under a label gives no reason."""

@@ -32,7 +32,8 @@ _DENIES: Final = re.compile(
     r"(?:oom|out of memory|memory (?:error|issue|problem|pressure|shortage)|"
     r"ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
     r"(?:dependency )?conflicts?) |"
-    r" (?:oom|out of memory|memory pressure) (?:is|was|were|can be|has been) (?:ruled out|excluded) |"
+    r" (?:oom|out of memory|memory pressure) (?:is|was|were|can be|has been) "
+    r"(?:ruled out|excluded|avoided|prevented) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
     r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) "
 )
