@@ -68,3 +68,31 @@ def test_the_lines_below_an_empty_one_are_no_part_of_the_warning() -> None:
     found = read_log(text).failure
     assert found is not None
     assert found.line == len(text.splitlines())
+
+
+FINISHED = """\
+INFO 05-12 11:36:00 [core.py:1201] Shutdown initiated (timeout=0)
+INFO 05-12 11:36:00 [core.py:1224] Shutdown complete
+ERROR 05-12 11:36:01 [core_client.py:704] Engine core proc EngineCore died unexpectedly, shutting down client.
+"""
+"""vLLM 0.19.0, v1/engine/core.py and core_client.py, at the end of a program that used the engine."""
+
+
+def test_a_core_that_ended_by_itself_did_not_die() -> None:
+    assert read_log(FINISHED).failure is None
+    died = FINISHED.replace("Shutdown complete", "Waiting for 2 requests")
+    assert read_log(died).failure is not None
+
+
+def test_a_probe_that_no_server_answers_follows_from_the_end_of_the_container() -> None:
+    """kaito-project/kaito#1609, with a shorter name."""
+    pod = "12s   Warning   {}   pod/workspace-llama-0     {}\n"
+    refused = "Max retries exceeded with url: /health (Caused by NewConnectionError('Connection refused'))"
+    text = pod.format("BackOff", "Back-off restarting failed container workspace-llama in pod") + pod.format(
+        "Unhealthy", f'Readiness probe failed: Get "http://workspace-llama-0:5000/health": {refused}'
+    )
+
+    found = read_log(text).failure
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "crash_loop"

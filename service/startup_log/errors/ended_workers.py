@@ -18,9 +18,15 @@ the engine's core closes the client's sockets, and pyzmq asks for an event loop 
 server's has."""
 
 
+_DONE: Final = "Shutdown complete"
+_OF_CORE: Final = "core.py"
+"""vLLM 0.20.2 to 0.33.0, v1/engine/core.py: a core that was asked to end, with no work left. The client may
+see the end of its process before it has closed it itself."""
+
+
 def ended_with_engine(lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of what is logged as errors only because the engine ended."""
-    return _of_ended_workers(lines) | _of_monitor(lines)
+    return _of_ended_workers(lines) | _of_monitor(lines) | _of_finished_core(lines)
 
 
 def _of_monitor(lines: Sequence[LogLine]) -> set[int]:
@@ -29,6 +35,16 @@ def _of_monitor(lines: Sequence[LogLine]) -> set[int]:
     begins = next((at for at in range(lost, len(lines)) if _MONITOR in lines[at].text), len(lines))
     ends = next((at for at in range(begins, len(lines)) if lines[at].is_logged), len(lines))
     return set(range(begins, ends))
+
+
+def _of_finished_core(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of reports that the core died, below the line with which it ended by itself."""
+    done = next((at for at, line in enumerate(lines) if _is_done(line)), len(lines))
+    return {at for at in range(done, len(lines)) if all(map(lines[at].text.__contains__, _LOST))}
+
+
+def _is_done(line: LogLine) -> bool:
+    return line.text == _DONE and line.origin is not None and line.origin[0].endswith(_OF_CORE)
 
 
 def _of_ended_workers(lines: Sequence[LogLine]) -> set[int]:
