@@ -211,7 +211,7 @@ THIRD_PART: tuple[tuple[str, str, Figure], ...] = (
 
 
 def third_part(board: Board) -> Table:
-    """Return the figures of the starts gathered last: those that nothing was fitted on, and the others."""
+    """Return the figures of each part of the starts gathered last, with the rows that they are of."""
     groups = {
         "sealed": {Part.SEALED},
         "11-23": {Part.NEWEST},
@@ -229,14 +229,11 @@ def third_part(board: Board) -> Table:
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }
-    grid = _grid("gathered last", "", "wanted", *(title for name in groups for title in (name, "n")))
-    boards = [board.only(partial(_is_of, parts)) for parts in groups.values()]
-    for name, wanted, figure in THIRD_PART:
-        cells: list[str] = []
-        for chosen in boards:
-            text, rows = figure(chosen)
-            cells += (text, str(rows))
-        grid.add_row(name, wanted, *cells)
+    grid = _grid("gathered last", "", *(f"{name}, wanted {wanted}" for name, wanted, _ in THIRD_PART))
+    for name, parts in groups.items():
+        board_of_part = board.only(partial(_is_of, parts))
+        figures = (figure(board_of_part) for _, _, figure in THIRD_PART)
+        grid.add_row(name, *(f"{text} ({rows})" for text, rows in figures))
     return grid
 
 

@@ -38,7 +38,9 @@ from service.architecture.mistral_format.files import ModelFiles, is_params
 from service.architecture.model import ModelArchitecture
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.engine_config.config_format import read_files
+from service.engine_config.null_fields import check_null_fields
 from service.engine_config.parallel_checks import check_layers
+from service.engine_config.required_fields import check_required_fields
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import RELEASES, rules_for
@@ -162,7 +164,10 @@ def test_what_releases_built_is_not_refused() -> None:
         except (UnknownArchitecture, EngineRefusal, InvalidConfig):
             continue
         try:
-            check_layers(asked[0], row["tp"], rules_for(asked[2]).parallelism)
+            rules = rules_for(asked[2])
+            check_null_fields(asked[0], asked[2])
+            check_required_fields(asked[0], rules.config_fields)
+            check_layers(asked[0], row["tp"], rules.parallelism)
             check_layouts(*asked)
             check_towers(*asked)
         except EngineRefusal as refusal:

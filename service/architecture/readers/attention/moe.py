@@ -210,6 +210,15 @@ def _unless_dense(text: Config, index: int) -> bool:
     return index >= len(types) or types[index] == "sparse"
 
 
+def _unread_frequency(config: Config, text: Config) -> tuple[str, ...]:
+    """Return the field that tells sparse layers, where it is missing and layers have experts.
+
+    vLLM 0.10.2 to 0.23.0, dots1.py Dots1DecoderLayer reads it behind n_routed_experts; asked of 0.20.2, 0.22.1.
+    """
+    routed = text.fields.get("n_routed_experts") is not None
+    return lacking("moe_layer_freq")(config, text) if routed else ()
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "AfmoeForCausalLM": Family(
         Decoder(
@@ -247,8 +256,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             norm=PER_HEAD,
             sparse=replace(_DEEPSEEK, router_bias=True),
         ),
-        # vLLM 0.10.2 to 0.23.0, dots1.py Dots1DecoderLayer; asked of 0.20.2
-        lacks=lacking("moe_layer_freq"),
+        lacks=_unread_frequency,
     ),
     "Ernie4_5_MoeForCausalLM": Family(
         Decoder(qkv_bias=("use_bias",), mlp_bias=("use_bias",), sparse=_ERNIE), tied_by_default=True
