@@ -213,7 +213,7 @@ def _unless_dense(text: Config, index: int) -> bool:
 def _unread_frequency(config: Config, text: Config) -> tuple[str, ...]:
     """Return the field that tells sparse layers, where it is missing and layers have experts.
 
-    vLLM 0.10.2 to 0.23.0, dots1.py Dots1DecoderLayer reads it behind n_routed_experts; asked of 0.20.2, 0.22.1.
+    vLLM 0.10.2 to 0.23.0, dots1.py Dots1DecoderLayer reads it behind n_routed_experts; 0.20.2 asked.
     """
     routed = text.fields.get("n_routed_experts") is not None
     return lacking("moe_layer_freq")(config, text) if routed else ()
