@@ -3,10 +3,13 @@
 import gzip
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
 from tests.accuracy.startups_rows import DATA, Row
 from tests.startup_log.logged_rows import logged_lines, started_rows
@@ -66,18 +69,26 @@ def test_numbers_are_those_that_a_reader_found(name: str, keys: str) -> None:
     assert len(wrong) <= 0.03 * read, wrong
 
 
-def test_what_releases_refuse_with_is_named() -> None:
-    """The words of thirteen releases, recorded from the releases themselves, and the stage they stand for."""
+@cache
+def read_refusals() -> Sequence[tuple[Mapping[str, str], Failure | None]]:
+    """Return the errors with which releases refused starts, and what is read in each; many repeat."""
     recorded = Path(__file__).parents[1] / "data" / "oracle" / "cases.jsonl.gz"
     with gzip.open(recorded, "rt", encoding="utf-8") as lines:
         errors = [row["expect"]["error"] for row in map(json.loads, lines) if not row["expect"]["starts"]]
-    read = [(error, read_log(f"{error['type']}: {error['message']}").failure) for error in errors]
+    texts = [f"{error['type']}: {error['message']}" for error in errors]
+    read = {text: read_log(text).failure for text in dict.fromkeys(texts)}
+    return [(error, read[text]) for error, text in zip(errors, texts, strict=True)]
+
+
+def test_what_releases_refuse_with_is_named() -> None:
+    """The words of thirteen releases, recorded from the releases themselves, and the stage they stand for."""
+    read = read_refusals()
     named = [(error, failure) for error, failure in read if failure and failure.cause]
     by_words = [(error, failure.cause) for error, failure in named if not failure.by_origin]
     elsewhere = {cause.name for error, cause in by_words if cause and cause.stage != error["stage"]}
 
-    assert len(errors) > 1000
-    assert len(named) >= 0.95 * len(errors)
+    assert len(read) > 1000
+    assert len(named) >= 0.95 * len(read)
     # Causes that are found at several stages: when flags are checked, when a layer or its kernel is built.
     assert elsewhere <= {
         *("fp8_cache_on_old_gpu", "dtype_not_on_this_gpu", "heads_do_not_divide"),
@@ -87,14 +98,10 @@ def test_what_releases_refuse_with_is_named() -> None:
 
 def test_the_stage_of_a_refusal_is_that_of_the_part_that_raised_it() -> None:
     """Refusals without catalogued words, by the releases' sources, beside the stage that was recorded."""
-    recorded = Path(__file__).parents[1] / "data" / "oracle" / "cases.jsonl.gz"
     stages = {"settings_refused": "config", "speculative_settings": "config", "model_class_failed": "model"}
-    with gzip.open(recorded, "rt", encoding="utf-8") as lines:
-        errors = [row["expect"]["error"] for row in map(json.loads, lines) if not row["expect"]["starts"]]
-    read = [(error, read_log(f"{error['type']}: {error['message']}").failure) for error in errors]
     found = [
         (stages.get(failure.cause.name), error["stage"])
-        for error, failure in read
+        for error, failure in read_refusals()
         if failure is not None and failure.by_origin and failure.cause is not None
     ]
     known = [(ours, recorded_stage) for ours, recorded_stage in found if ours is not None]

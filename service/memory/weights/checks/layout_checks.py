@@ -39,7 +39,7 @@ from service.memory.weights.counts.parameters import (
 )
 from service.memory.weights.modules import Experts, Linear, Module, Shards
 from service.memory.weights.schemes.module_bytes import AS_STORED
-from service.memory.weights.schemes.module_schemes import AWQ_METHODS
+from service.memory.weights.schemes.module_schemes import AWQ_METHODS, COMPRESSED_TENSORS, MODELOPT_MIXED
 from service.memory.weights.schemes.quantized import refines, runs_on_marlin
 from service.memory.weights.weight_layout import QuantizedLayout, weight_layout_at
 
@@ -118,12 +118,12 @@ def unread_weights(
     architecture: ModelArchitecture, deployment: Parallelism, release: Version
 ) -> tuple[str, ...]:
     """Return why reading the checkpoint would fail though the release builds its model; empty if not."""
+    quantization = architecture.quantization
+    if quantization is None or quantization.method not in {COMPRESSED_TENSORS, MODELOPT_MIXED}:
+        return ()
     sizes = module_bytes_of(architecture, deployment, release)
     if sizes.leaves_packed:
         return (PACKED_IN_PLAIN,)
-    quantization = architecture.quantization
-    if quantization is None or quantization.method != "compressed-tensors":
-        return ()
     built = chain.from_iterable(layer_modules_of(architecture, deployment, release))
     return (UNNAMED_EXPERTS,) if any(map(sizes.lacks_names_of, built)) else ()
 
