@@ -46,6 +46,15 @@ def test_the_thread_that_sees_the_end_of_the_core_says_nothing_of_its_reason() -
     assert (found.cause.name, found.line) == ("engine_died_serving", 1)
 
 
+def test_an_error_below_the_traceback_of_that_thread_counts() -> None:
+    error = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    found = read_log(CORE_DIED + error).failure
+
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "illegal_memory_access"
+
+
 def test_an_error_that_is_raised_again_with_words_before_it_is_shown_where_it_was_raised() -> None:
     found = read_log(REPEATED).failure
 

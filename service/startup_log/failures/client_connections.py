@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from service.startup_log.catalogue.origins import OF_ENGINE
 from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.text.lines import LogLine
@@ -16,7 +17,6 @@ _ASKS: Final = (
 )
 """What shows that a client asked a server: openai, _exceptions.py; aiohttp; urllib3, exceptions.py
 MaxRetryError, with the routes of vLLM 0.33.0, entrypoints/openai."""
-_ENGINE: Final = "/vllm/"
 _BENCHMARKS: Final = "/vllm/benchmarks/"
 """Its own client."""
 _NOT_REACHED: Final = next(cause for cause in CAUSES if cause.name == "server_not_reached")
@@ -33,4 +33,4 @@ def as_client_connection(failure: Failure, lines: Sequence[LogLine]) -> Failure:
 
 
 def _is_of_engine(path: str) -> bool:
-    return _ENGINE in f"/{path}" and _BENCHMARKS not in f"/{path}"
+    return OF_ENGINE in f"/{path}" and _BENCHMARKS not in f"/{path}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from service.startup_log.catalogue.origins import OF_ENGINE
 from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.text.lines import LogLine
@@ -12,8 +13,6 @@ from service.startup_log.text.lines import LogLine
 NO_VALUE: Final = ("invalid literal for int() with base", "could not convert string to float: ")
 """What Python says of a text that is no number, as the engine's envs.py reads its variables (vLLM 0.5.0 to
 0.33.0: `int(os.getenv(...))`)."""
-OF_ENGINE: Final = "/vllm/"
-"""A folder of the engine's files."""
 _VARIABLE: Final = re.compile(r"\bVLLM_[A-Z][A-Z0-9_]{2,80}\b")
 """A variable of the engine."""
 _CAUSE: Final = next(cause for cause in CAUSES if cause.name == "environment_variable")

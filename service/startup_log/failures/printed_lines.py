@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from service.startup_log.catalogue.known_words import SearchedLines
 from service.startup_log.errors.conditional_errors import names_other_engines, of_other_engines
-from service.startup_log.errors.ended_workers import ended_with_engine
+from service.startup_log.errors.ended_with_engine import ended_with_engine
 from service.startup_log.errors.exceptions import raised_in
 from service.startup_log.errors.passed_over import passed_over
 from service.startup_log.errors.shown_code import blanked, without_code

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from service.startup_log.prose.complaints import describes_change
-from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, sentences
+from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES
 from service.startup_log.text.lines import LogLine
 
@@ -72,7 +72,7 @@ _WISHES: Final = re.compile(
 def kind_of_text(lines: Sequence[LogLine]) -> AboutText | None:
     """Return what a text is by its form; ``None`` where its words do not say."""
     lines = lines[:MOST_OF_TEXT]
-    title = next((each for each in sentences(lines) if each.title), None)
+    title = title_of(lines)
     if title is None:
         return None
     kind = _kind(title, lines)

@@ -158,10 +158,6 @@ def _has_new_decoder(text: Config) -> bool:
     )
 
 
-FALCON_40B: Final = 8192
-"""Hidden size that means the new decoder where RWConfig reads it, whatever the config says."""
-
-
 def _falcon_norms(text: Config) -> int:
     if _has_new_decoder(text):
         in_parallel = text.count("num_ln_in_parallel_attn", default=2)
@@ -180,6 +176,8 @@ ROTATION: Final = (
     "original_max_position_embeddings",
 )
 """Fields of which one is enough with transformers 4 (vLLM 0.20.2, patch_rope_parameters; 0.20.2 asked)."""
+FALCON_40B: Final = 8192
+"""Hidden size that means the new decoder, whatever the config says: vLLM 0.20.2 to 0.33.0, RWConfig."""
 BASES: Final = ROTATION[:2]
 TABLES: Final = ROTATION[2:4]
 """With transformers 5, a base or a table is needed; a table that is ``null`` is one, too."""
