@@ -30,7 +30,7 @@ from service.architecture.readers.registry import (
     unmodelled,
 )
 from service.architecture.rotary import read_rotary_tables
-from service.architecture.text_part import null_fields, own_text, reads_whole, text_part, text_type
+from service.architecture.text_part import null_fields, own_text, text_part, text_type
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
     ClassLimits,
@@ -124,7 +124,7 @@ def _read(
     if isinstance(entry, Wrapper):
         text, family = _wrapped(config, entry)
     else:
-        text, family = text_part(config, whole=reads_whole(class_name, entry)), entry
+        text, family = text_part(config, whole=entry.reads_whole), entry
     layers = _layers(named, class_name, text, family)
     return ModelArchitecture(
         class_name=class_name,

@@ -287,7 +287,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "Step1ForCausalLM": Family(
         replace(LLAMA, alibi=True, windows=every_layer), tied_by_default=True, weights_checked=False
     ),
-    "Qwen2ForCausalLM": Family(_qwen2),
+    "Qwen2ForCausalLM": Family(_qwen2, reads_text_part=True),
     "MiMoForCausalLM": Family(_qwen2),
     "Qwen2VLForConditionalGeneration": Family(
         _qwen2, multimodal=True, splits_media_heads=True, towers=merged_patches.qwen2_vl
@@ -296,7 +296,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         _qwen2, multimodal=True, splits_media_heads=True, towers=merged_patches.qwen2_5_vl
     ),
     "Cosmos3ForConditionalGeneration": _QWEN3_VL,
-    "Qwen3ForCausalLM": Family(_qwen3),
+    "Qwen3ForCausalLM": Family(_qwen3, reads_text_part=True),
     "Qwen3VLForConditionalGeneration": _QWEN3_VL,
     "MistralForCausalLM": _MISTRAL,
     "Ministral3ForCausalLM": _MISTRAL,

@@ -295,7 +295,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "DomynEdgeForCausalLM": Family(_domyn_edge, supports_pipeline=False),
     "LagunaForCausalLM": Family(_laguna),
     "Llama4ForCausalLM": Family(_llama4, lacks=_llama4_lacks),
-    "MiMoV2FlashForCausalLM": Family(_mimo_v2),
+    "MiMoV2FlashForCausalLM": Family(_mimo_v2, reads_text_part=True),
     "MiMoV2ForCausalLM": Family(_mimo_v2),
     "Step3TextForCausalLM": Family(_step3),
     "Step3p5ForCausalLM": Family(_step3p5),

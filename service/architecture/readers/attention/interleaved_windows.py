@@ -314,7 +314,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         tied_by_default=True,
         towers=timm_patches.gemma3n,
     ),
-    "Gemma4ForCausalLM": Family(_gemma4, tied_by_default=True, frame=ALL_EVERYWHERE),
+    "Gemma4ForCausalLM": Family(_gemma4, reads_text_part=True, tied_by_default=True, frame=ALL_EVERYWHERE),
     "Gemma4ForConditionalGeneration": Family(
         _gemma4,
         multimodal=True,

@@ -122,7 +122,7 @@ _EXAONE: Final = Decoder(
     windows=by_pattern("sliding_window_pattern", 4),
     sparse=Sparse(shared_count=("num_shared_experts",), router_bias=True, is_sparse=_declared_sparse),
 )
-_EXAONE_MOE: Final = Family(_EXAONE)
+_EXAONE_MOE: Final = Family(_EXAONE, reads_text_part=True)
 _ARIA: Final = Sparse(
     count=("moe_num_experts",),
     per_token=("moe_topk",),
@@ -363,7 +363,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "MixtralForCausalLM": Family(Decoder(windows=every_layer, sparse=MIXTRAL_EXPERTS), frame=ALL_EVERYWHERE),
     "Qwen2MoeForCausalLM": Family(_qwen2_moe, frame=ALL_EVERYWHERE),
-    "Qwen3MoeForCausalLM": Family(_qwen3_moe, frame=ALL_EVERYWHERE),
+    "Qwen3MoeForCausalLM": Family(_qwen3_moe, reads_text_part=True, frame=ALL_EVERYWHERE),
     "Qwen3VLMoeForConditionalGeneration": Family(
         _qwen3_moe,
         multimodal=True,

@@ -22,6 +22,12 @@ class Family:
     layers: Callable[[Config], tuple[DecoderLayer, ...]]
     """Reads the decoder's layers from the text part."""
     multimodal: bool = False
+    reads_text_part: bool = False
+    """Whether a class for text alone reads the text part of a config, where most read the whole config.
+
+    Source: vLLM 0.19.0 to 0.33.0: hf_text_config in most of them, get_text_config() in qwen2.py and
+    exaone_moe.py, and gemma4.py _get_text_config.
+    """
     tied_by_default: bool = False
     """Whether the output is tied to the embedding where the config does not say."""
     bidirectional_media: Callable[[Config], bool] = lambda _: False
@@ -69,6 +75,11 @@ class Family:
     """Fields by which the engine's class multiplies, so that ``null`` fails."""
     class_name: str = ""
     """The engine's class of the text model, where another one wraps it."""
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether it is a class for text alone that reads the whole config, as most of them do."""
+        return not self.multimodal and not self.reads_text_part
 
     @property
     def pools(self) -> bool:

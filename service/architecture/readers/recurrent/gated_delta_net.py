@@ -113,9 +113,11 @@ def _olmo(text: Config) -> tuple[DecoderLayer, ...]:
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "Qwen3NextForCausalLM": Family(_layers, tied=False, frame=StageFrame(embedding=True, output=True)),
-    "Qwen3_5ForCausalLM": Family(_layers, frame=EMBEDDING_EVERYWHERE),
-    "Qwen3_5MoeForCausalLM": Family(_layers, frame=EMBEDDING_EVERYWHERE),
+    "Qwen3NextForCausalLM": Family(
+        _layers, reads_text_part=True, tied=False, frame=StageFrame(embedding=True, output=True)
+    ),
+    "Qwen3_5ForCausalLM": Family(_layers, reads_text_part=True, frame=EMBEDDING_EVERYWHERE),
+    "Qwen3_5MoeForCausalLM": Family(_layers, reads_text_part=True, frame=EMBEDDING_EVERYWHERE),
     "Qwen3_5ForConditionalGeneration": Family(
         _layers,
         multimodal=True,
