@@ -80,7 +80,9 @@ _OF_LANGUAGE: Final = 0.4
 """Share that are words of a language; the others can be names, marked code and abbreviations."""
 _TYPED: Final = re.compile(r"[(*_`'\"]{0,4}[A-Za-z][A-Za-z'/-]{0,30}[,.:;!?)*_`'\"]{0,5}")
 _REASON: Final = re.compile(
-    r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from) |"
+    r" (?:root cause|because|due to|caused by|traced|reason|results from|stems from|culprit|turns out|"
+    r"turned out|(?:problem|issue|bug) (?:is|was) (?:that|the|a|an)|found (?:out )?that|causing|causes|"
+    r"leads to|leading to) |"
     r" (?:if|when|whenever) .{1,200} (?:crash|crashes|dies) "
 )
 """What shows that a sentence says why, or in which case, something failed."""
@@ -218,9 +220,14 @@ def title_of(lines: Sequence[LogLine]) -> Sentence | None:
     return next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
 
 
+def gives_reason(sentence: Sentence) -> bool:
+    """Whether a sentence says why, or in which case, something failed."""
+    return _REASON.search(sentence.words) is not None
+
+
 def reasons(found: Sequence[Sentence]) -> tuple[Sentence, ...]:
     """Return the sentences that give a reason, and those that follow them."""
-    gives = [_REASON.search(each.words) is not None for each in found]
+    gives = [gives_reason(each) for each in found]
     return tuple(each for at, each in enumerate(found) if gives[at] or (at and gives[at - 1]))
 
 

@@ -1,0 +1,161 @@
+"""The table of what people's sentences say about failures: its symptoms, and the words that they share."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from service.bundled_toml import read_toml
+from service.startup_log.catalogue.phrases import CAUSES, FailureCause
+from service.startup_log.prose.sentences import Sentence, plain_words, without_formats
+
+ANY_LETTERS: Final = "*"
+OR: Final = "|"
+FAMILY: Final = "@"
+FORM: Final = "~"
+DENIES: Final = re.compile(
+    r" (?:no|never|no longer|not|isn't|wasn't|nothing|without|zero|avoid|prevent|"
+    r"rather than|ruled out|rules out)"
+    r"(?: an?| any| single| obvious| clear)? "
+    r"(?:oom|out of memory|memory (?:error|issue|problem|pressure|shortage)|"
+    r"ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
+    r"(?:dependency )?conflicts?) |"
+    r" (?:oom|out of memory|memory pressure) (?:is|was|were|can be|has been) "
+    r"(?:ruled out|excluded|avoided|prevented) |"
+    r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
+    r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) "
+)
+"""Parts of a sentence that say that something did not fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordGroup:
+    """Alternatives of which one is in a sentence."""
+
+    words: tuple[str, ...]
+    forms: tuple[re.Pattern[str], ...] = ()
+    """Words that are known by their form."""
+    vague: frozenset[str] = frozenset()
+    """Those of them that say only that something failed."""
+
+    def is_in(self, words: str) -> bool:
+        """Whether a sentence's plain words hold one."""
+        return any(map(words.__contains__, self.words)) or any(each.search(words) for each in self.forms)
+
+    def is_vague_in(self, words: str) -> bool:
+        """Whether a sentence's plain words hold only such as say that something failed."""
+        own = (word for word in self.words if word not in self.vague)
+        return bool(self.vague) and not (
+            any(map(words.__contains__, own)) or any(each.search(words) for each in self.forms)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What a sentence says that shows a cause."""
+
+    cause: FailureCause
+    says: tuple[WordGroup, ...]
+    unless: WordGroup
+    general: bool
+    """It says what happened and hardly why."""
+    tagged: frozenset[str]
+    """Kinds of issues, one of which the title names; empty for any."""
+    reported: bool = False
+    """Only people say so, and no exception."""
+    part: bool = False
+    """Its cause says why a part failed."""
+
+    def is_in(self, sentence: Sentence) -> bool:
+        """Whether a sentence has it."""
+        if self.tagged and self.tagged.isdisjoint(sentence.tags):
+            return False
+        return self.is_in_words(DENIES.sub(" ", sentence.words))
+
+    def is_in_unformatted(self, sentence: Sentence) -> bool:
+        """Whether a sentence has it without the words of quantization in names of models."""
+        words = without_formats(sentence.text)
+        return words == sentence.text or self.is_in_words(DENIES.sub(" ", plain_words(words)))
+
+    def is_in_words(self, words: str) -> bool:
+        """Whether a text's plain words have it."""
+        return all(each.is_in(words) for each in self.says) and not self.unless.is_in(words)
+
+    def names_part_alone(self, sentence: Sentence) -> bool:
+        """Whether a sentence that has it says what failed, and nothing of why."""
+        words = DENIES.sub(" ", sentence.words)
+        return self.part and any(each.is_vague_in(words) for each in self.says)
+
+
+def _spelled(word: str) -> str:
+    """Return the text that a sentence's plain words hold where they hold an alternative."""
+    if not word.isascii():
+        return word
+    plain = plain_words(word)
+    begins, ends = word.startswith(ANY_LETTERS), word.endswith(ANY_LETTERS)
+    return plain[1 if begins else 0 : len(plain) - 1 if ends else None]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The table as it is read."""
+
+    symptoms: tuple[Symptom, ...]
+    reasons: frozenset[str]
+    complaint: WordGroup
+    trouble: WordGroup
+    fails: WordGroup
+    behaviours: frozenset[str]
+    refined: Mapping[str, frozenset[str]]
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """Return the table."""
+    table = read_toml("service.startup_log.prose", "symptoms.toml")
+    families: Mapping[str, str] = table["words"]
+    causes = {each.name: each for each in CAUSES}
+
+    forms = {name: re.compile(pattern) for name, pattern in table["forms"].items()}
+
+    def group(text: str) -> WordGroup:
+        words: list[str] = []
+        known_by_form: list[re.Pattern[str]] = []
+        for each in text.split(OR):
+            if each.startswith(FAMILY):
+                family = group(families[each[1:]])
+                words.extend(family.words)
+                known_by_form.extend(family.forms)
+            elif each.startswith(FORM):
+                known_by_form.append(forms[each[1:]])
+            else:
+                words.append(_spelled(each))
+        unclear = frozenset(word for word in words if any(each in word for each in vague))
+        return WordGroup(tuple(dict.fromkeys(words)), tuple(dict.fromkeys(known_by_form)), unclear)
+
+    vague: frozenset[str] = frozenset()
+    vague = frozenset(group(families["no_reason"]).words)
+    parts = frozenset(table["parts"]["causes"])
+
+    symptoms = (
+        Symptom(
+            cause=causes[each["cause"]],
+            says=tuple(map(group, each["says"])),
+            unless=WordGroup(tuple(word for text in each.get("unless", ()) for word in group(text).words)),
+            general=each.get("general", False),
+            tagged=frozenset(each.get("tagged", ())),
+            reported=each.get("reported", False),
+            part=each["cause"] in parts,
+        )
+        for each in table["symptom"]
+    )
+    return Vocabulary(
+        tuple(symptoms),
+        frozenset(table["reasons"]["causes"]),
+        group(families["complaint"]),
+        group(families["trouble"]),
+        group("@fails|@crash"),
+        frozenset(table["behaviours"]["causes"]),
+        {name: frozenset(finer) for name, finer in table["refined"].items()},
+    )

@@ -1,0 +1,115 @@
+"""Which sentence of a text shows the cause: its title, the reason that it gives, or any other one."""
+
+import pytest
+
+from service.startup_log.log import read_log
+
+TEXTS = [
+    # vllm-project/vllm#57680: a title of slowness; that a measurement is unusable says nothing of the output.
+    (
+        """[Bug]: Decode throughput drops ~3.3x from 0.26.0 to 0.29.0 on H100
+
+The prompt has 122 tokens, median of 5 repetitions (single measurements are unusable, see below).
+""",
+        "slower_than_expected",
+        1,
+    ),
+    # AEON-7/vllm-dflash#1: a title of a hang, and the reason below it.
+    (
+        """# device service blocked on a single card
+
+The memory keeps getting exhausted, causing the server to hang and fail to start.
+""",
+        "out_of_memory",
+        3,
+    ),
+    # real-absolute-AI/NoisyRollout#9: which memory, in a sentence that says the same failure.
+    (
+        """# OOM problem
+
+I am still encountering a CPU OOM error with vLLM 0.8.2 directly.
+""",
+        "out_of_host_memory",
+        3,
+    ),
+    # vllm-project/production-stack#782: what is said to be the problem.
+    (
+        """# bug: vLLM Router CrashLoopBack error on deployment
+
+The router pod goes into crashLoopBack on deployment.
+
+So the problem is the default memory size for router is not big enough.
+""",
+        "out_of_host_memory",
+        5,
+    ),
+    # A title that names the part alone, and the reason below it (huggingface_hub, a gated repository).
+    (
+        """# Tokenizer fails to load
+
+This happens because huggingface answers 403 forbidden, the model is gated.
+""",
+        "hub_access_not_granted",
+        3,
+    ),
+    # vllm-project/vllm#42474 and vllm-project/vllm-ascend#2649: a request beyond the context, and no start.
+    (
+        "[Bug]: vLLM rejects requests when max_tokens exceeds available context instead of clamping",
+        "request_refused",
+        1,
+    ),
+    (
+        "[Bug]: \u8bf7\u6c42\u957f\u5ea6\u8d85\u8fc7max_model_len\uff0c\u6ca1\u6709\u8fd4\u56de\u4fe1\u606f",
+        "request_refused",
+        1,
+    ),
+    # vllm-project/vllm-ascend#8126.
+    ("[Performance]: when Concurrency=2, the TTFT of 0.18.0rc1 deteriorates.", "slower_than_expected", 1),
+]
+"""Texts, what they are about, and the line that shows it."""
+
+OTHERS = [
+    # A title that gives the reason: another sentence of the text does not replace it.
+    ("# OOM error when loading LoRA adapters\n\nThere was no memory leak before, as far as I see.\n", 1),
+    ("# CUDA out of memory with 32k context\n\nThe host has 512 GB of RAM and hangs never.\n", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "cause", "line"), TEXTS)
+def test_the_surest_sentence_shows_the_cause(text: str, cause: str, line: int) -> None:
+    """A reason below the title, or more exact words for the same failure, come before other sentences."""
+    failure = read_log(text).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert (failure.cause.name, failure.line) == (cause, line)
+
+
+@pytest.mark.parametrize(("text", "line"), OTHERS)
+def test_a_title_that_gives_the_reason_stays(text: str, line: int) -> None:
+    """What the title says is not replaced by words about another thing."""
+    failure = read_log(text).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert (failure.cause.name, failure.line) == ("out_of_memory", line)
+
+
+def test_an_announced_reason_is_quoted_from_the_next_sentence() -> None:
+    """ray-project/ray#54070: that it was found is no reason; vllm-project/vllm#34641: code below a colon."""
+    announced = read_log(
+        "# vLLM engine became unhealthy\n\nWith some digging, we also found the root cause of this issue. "
+        "The engine was blocked by 1280 requests at once and did not answer the health check in 10 s.\n"
+    )
+    above_code = read_log(
+        "# vLLM crashes on MI300X\n\n## Root Cause\n\nvLLM only checks env vars, not hardware capability:\n\n"
+        "```python\nFP4BMM: bool = True\n```\n\nAITER knows that FP4 needs gfx950, and vLLM never asks it.\n"
+    )
+
+    assert announced.around.reason is not None
+    assert announced.around.reason.words.startswith("The engine was blocked by 1280 requests at once")
+    assert above_code.around.reason is not None
+    assert above_code.around.reason.words == (
+        "vLLM only checks env vars, not hardware capability ... "
+        "AITER knows that FP4 needs gfx950, and vLLM never asks it."
+    )
