@@ -113,3 +113,53 @@ def test_an_announced_reason_is_quoted_from_the_next_sentence() -> None:
         "vLLM only checks env vars, not hardware capability ... "
         "AITER knows that FP4 needs gfx950, and vLLM never asks it."
     )
+
+
+UNNAMED = [
+    # deepbeepmeep/Wan2GP#1476: a title that complains, of what no cause is known.
+    "NVFP4: kernels unavailable; using fallback and plugins safe mode",
+]
+
+
+@pytest.mark.parametrize("title", UNNAMED)
+def test_a_title_that_complains_is_quoted_without_a_cause(title: str) -> None:
+    """Silence says less than the person's own words."""
+    failure = read_log(f"# {title}\n\nI get this message and end up not gaining any performance.\n").failure
+
+    assert failure is not None
+    assert failure.cause is None
+    assert title in failure.message
+
+
+def test_a_list_of_what_a_change_does_is_no_failure() -> None:
+    """triton-inference-server/triton_cli#61."""
+    log = read_log(
+        "# Tweak test timeouts to account for testing larger models\n\n"
+        "- Improve the verbosity of the tests' log\n"
+        "- Increase the timeout of the tests to avoid timing out on models that take longer to download\n"
+    )
+
+    assert log.failure is None
+
+
+def test_a_list_below_a_failure_stays_a_failure() -> None:
+    """A title that says what failed is none of a change, whatever its list begins with."""
+    log = read_log(
+        "# The server hangs with two GPUs\n\n- Use of NCCL_P2P_DISABLE=1 makes no difference\n"
+        "- Enabled NCCL_DEBUG=INFO, it shows nothing\n"
+    )
+
+    assert log.failure is not None
+    assert log.failure.cause is not None
+    assert log.failure.cause.name in {"worker_hangs", "ranks_hang_in_exchange"}
+
+
+def test_torch_without_cuda_on_windows_says_that_windows_is_the_reason() -> None:
+    """vllm-project/vllm#179; torch, utils/cpp_extension.py prints the folder of CUDA."""
+    log = read_log(
+        "No CUDA runtime is found, using CUDA_HOME='C:\\Program Files\\NVIDIA\\CUDA\\v11.8\\bin'\n"
+    )
+
+    assert log.failure is not None
+    assert log.failure.form is not None
+    assert "Windows itself" in log.failure.form.means

@@ -55,6 +55,15 @@ _CHANGES: Final = re.compile(
     r"|^#{0,2} ?(?:fix|fixes|add|adds|support|enable|update|bump|remove|guard|revert)\b"
 )
 """Headings of the forms for changes of code, and beginnings of their titles."""
+_STEP: Final = re.compile(
+    r"(?i)^(?:#{1,2} |[-*+] )?(?:add|allow|avoid|bump|change|clean|document|drop|enable|expose|fix|handle|"
+    r"improve|increase|introduce|lower|make|move|pin|raise|reduce|refactor|remove|rename|replace|skip|support|switch|tweak|"
+    r"update|use)(?:s|d|es|ed|ing)? \w"
+)
+"""A title or an item that says what a change does."""
+_ITEM: Final = re.compile(r"^[-*+] \S")
+LEAST_ITEMS: Final = 2
+"""Items of a list of what a change does."""
 _OF_COMMIT: Final = re.compile(
     r"(?i)^#{0,2} ?(?:\[[^\]\[]{1,40}\] ?){0,3}"
     r"(?:\[(?:bug-?fix|fix|feat|chore|refactor|perf|docs?|ci|build|test)\]|"
@@ -77,7 +86,16 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     answers = any(_ANSWERS.match(line.text) for line in lines[:MOST_OF_CHANGE])
     if _OF_COMMIT.match(title) is not None and (answers or any(map(_SUMMARY.match, heads))):
         return True
+    if _STEP.match(title) is not None and _lists_steps(lines):
+        return True
     return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
+
+
+def _lists_steps(lines: Sequence[LogLine]) -> bool:
+    """Whether a text below its title is a list of what a change does, and nothing else."""
+    below = [line.text for line in lines if line.text][1:]
+    items = [text for text in below if _ITEM.match(text)]
+    return len(items) >= LEAST_ITEMS and len(items) == len(below) and all(map(_STEP.match, items))
 
 
 def only_describes_change(lines: Sequence[LogLine]) -> bool:

@@ -91,8 +91,8 @@ def _said_in_sentence(lines: Sequence[LogLine]) -> Quote | None:
         return None
     announced = False
     for each in sentences(lines):
-        told, announced = announced, _ANNOUNCES.search(each.text) is not None
-        if told and not (announced or each.title or _ASKS.search(each.text)):
+        follows, announced = announced, _ANNOUNCES.search(each.text) is not None
+        if follows and not (announced or each.title or _ASKS.search(each.text)):
             return Quote(each.line.number, _plain(each.text)[:MOST_OF_QUOTE])
         if each.title or announced or not any(map(each.text.__contains__, _WORDS)):
             continue

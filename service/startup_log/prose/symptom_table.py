@@ -19,7 +19,8 @@ DENIES: Final = re.compile(
     r"rather than|ruled out|rules out)"
     r"(?: an?| any| single| obvious| clear)? "
     r"(?:oom|out of memory|memory (?:error|issue|problem|pressure|shortage)|"
-    r"ooms|error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
+    r"ooms|timing out|timeouts?|time outs?|"
+    r"error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
     r"(?:dependency )?conflicts?) |"
     r" (?:oom|out of memory|memory pressure) (?:is|was|were|can be|has been) "
     r"(?:ruled out|excluded|avoided|prevented) |"
@@ -104,6 +105,7 @@ class Vocabulary:
     symptoms: tuple[Symptom, ...]
     reasons: frozenset[str]
     complaint: WordGroup
+    complaint_of_title: WordGroup
     trouble: WordGroup
     fails: WordGroup
     behaviours: frozenset[str]
@@ -154,6 +156,7 @@ def vocabulary() -> Vocabulary:
         tuple(symptoms),
         frozenset(table["reasons"]["causes"]),
         group(families["complaint"]),
+        group(families["complaint_of_title"]),
         group(families["trouble"]),
         group("@fails|@crash"),
         frozenset(table["behaviours"]["causes"]),

@@ -89,7 +89,8 @@ def described(
         (
             each
             for each in troubled
-            if each.title and (BUG in each.tags or vocabulary().complaint.is_in(DENIES.sub(" ", each.words)))
+            if each.title
+            and (BUG in each.tags or vocabulary().complaint_of_title.is_in(DENIES.sub(" ", each.words)))
         ),
         None,
     )

@@ -12,7 +12,8 @@ from service.startup_log.text.lines import LogLine
 MOST: Final = 2
 """Sentences that are shown of one text."""
 _WORKS: Final = re.compile(
-    r"(?i)\b(?:works?|worked|(?:runs?|ran|starts?|boots?|loads?|serves?) (?:fine|normally|successfully|well)|"
+    r"(?i)\b(?:works?(?! ?flows?\b)|worked|"
+    r"(?:runs?|ran|starts?|boots?|loads?|serves?) (?:fine|normally|successfully|well)|"
     r"workaround(?= ?:)|(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|"
     r"(?:is|was|are) working|is all (?:you|i|we) need(?:ed)?|"
     r"no longer (?:happens|occurs|crashes|fails)|"
@@ -42,7 +43,8 @@ _NOT: Final = re.compile(
     r"(?i)\b(?:not|never|should|would|could|may|might|must|will(?! (?:re)?solve| fix)|expect\w{0,3}|intended|"
     r"supposed|hop(?:e|ing)|seems? to|unable|none|nothing|neither|cannot|can't|no (?:luck|amount)|"
     r"to see (?:if|whether)|whether|wonder\w{0,3}|all works|for a while|like to|try|until|once it|usually|"
-    r"sometimes|how|feature|confused|(?:happens?|occurs?|fails?|crash\w{0,2}|persists?) even|"
+    r"sometimes|how|feature|confused|(?:running|run|ran) into|"
+    r"(?:happens?|occurs?|fails?|crash\w{0,2}|persists?) even|"
     r"works? but (?:it )?(?:fails|crash\w{0,4}|hangs))\b|n't\b|\?$|:$"
 )
 """What says that it does not, or that it is a wish, a question or a supposition."""
