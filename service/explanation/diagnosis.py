@@ -31,6 +31,11 @@ from service.startup_log.text.lines import read_lines
 DRIVER: Final = "driver_too_old"
 TAKEN: Final = "memory_taken_by_others"
 TURNS_OFF: Final = "--no-"
+SPECULATION: Final = "--speculative-config"
+DRAFT_LOADED: Final = (
+    "It failed while the draft of speculative decoding was loaded, after the model itself: what the message "
+    f"names can be the draft's. A start without {SPECULATION} shows whether the model alone starts."
+)
 MANY: Final = 8
 """How many times the GPUs of a start are so many more that few have them: one host holds 8 (NVIDIA, HGX)."""
 PART_ALONE: Final = (
@@ -75,6 +80,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
             *_said_reason(logged, log),
             *_of_titled_settings(logged, log),
             *_of_said_releases(log),
+            *_of_draft(logged, cause),
             *beside.notes,
             *_of_many_gpus(fixes, run),
             *cost_notes(fixes),
@@ -158,6 +164,12 @@ def _of_said_releases(log: StartupLog) -> Iterator[str]:
         yield f"{words}: stay with {said.works} until a later one mends it; the reason can be what changed."
     else:
         yield f"{words}: use {said.works} or a later release."
+
+
+def _of_draft(logged: Failure, cause: FailureCause | None) -> Iterator[str]:
+    """Yield that the draft was being loaded, where what helps does not speak of it."""
+    if logged.draft and (cause is None or SPECULATION not in cause.remedy):
+        yield DRAFT_LOADED
 
 
 def _of_many_gpus(fixes: Sequence[Fix], run: PlannedStart | None) -> Iterator[str]:

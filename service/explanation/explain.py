@@ -13,6 +13,7 @@ from service.explanation.explanation_types import Agreement, Assumption, Explana
 from service.explanation.findings import findings
 from service.explanation.planned_start import PlannedStart, planned_start
 from service.startup_log.log import StartupLog
+from service.startup_log.starts import CAME_UP
 
 OF_SHAPE: Final = frozenset({"kv_cache_tokens", "kv_needed_gib"})
 """Findings that follow from the shapes of the layers and the logged memory."""
@@ -92,7 +93,7 @@ def _notes(log: StartupLog, run: PlannedStart) -> Iterator[str]:
             f"The log shows no failure, but the planned start fails: {error.type} ({error.stage}): "
             f"{error.message} Check the assumptions, and the flags that plans ignore."
         )
-    if run.doubt and run.judged.warnings:
+    if run.doubt and run.judged.warnings and log.milestone not in CAME_UP:
         yield f"The plan is of {run.doubt}, with weights of another size: whether they fit is not known."
     elif not run.doubt and (run.gpu_specified or run.pinned is not None):
         yield from run.judged.warnings

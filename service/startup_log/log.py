@@ -37,6 +37,8 @@ from service.startup_log.environment.measured_service import (
 from service.startup_log.environment.snippets import snippet_arguments
 from service.startup_log.environment.surroundings import NOTHING, Surroundings, read_surroundings
 from service.startup_log.errors.shown_code import without_script
+from service.startup_log.failures.forms import with_form
+from service.startup_log.failures.loaded_drafts import with_draft
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.served import had_started
 from service.startup_log.starts import CAME_UP, SERVING, LoggedStart, in_order, split_starts
@@ -58,6 +60,8 @@ _HUB_FILE: Final = re.compile(
 )
 """The address of a file of a model."""
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
+_LASTING: Final = (*HANGS, *WAITS_FOR)
+"""Of what a process waits for in vain, so that it says it last."""
 _STOPS: Final = _BY_NAME["ends_without_a_word"]
 
 
@@ -234,7 +238,7 @@ def _with_snippet(command: Arguments | None, log: str) -> Arguments | None:
 
 def _first(*places: Arguments | None) -> str | None:
     """Return the first name of a model; what has no letter or digit is a rest of a quoted command."""
-    names = (place.model for place in places if place is not None and place.model)
+    names = (each.model for each in places if each is not None and each.model and "[" not in each.model)
     return next((name for name in names if any(map(str.isalnum, name))), None)
 
 
@@ -280,11 +284,13 @@ def _silent(start: LoggedStart) -> Failure | None:
     if (waits := _waits(start)) is not None:
         words = str(waits.value)
         known = next((_BY_NAME[cause] for says, cause in WAITS_FOR.items() if says in words), None)
-        return None if known is None else Failure("", words[:MAX_MESSAGE], waits.line, known, {})
+        said = Failure("", words[:MAX_MESSAGE], waits.line, known, {})
+        return None if known is None else with_form(said, start.lines)
     if not start.begun or start.milestone not in UNFINISHED or start.stopped_on is not None:
         return None
     line = next((each for each in reversed(start.lines) if each.text), None)
-    return None if line is None else Failure("", line.text, line.number, _STOPS, {}, follows=True)
+    stops = None if line is None else Failure("", line.text, line.number, _STOPS, {}, follows=True)
+    return None if stops is None else with_draft(stops, start.lines)
 
 
 def _as_logged(start: LoggedStart) -> Failure | None:
@@ -321,12 +327,12 @@ def _waits(start: LoggedStart) -> LogReading | None:
     if start.failure is not None or start.milestone == SERVING:
         return None
     last = list(islice((line for line in reversed(start.lines) if line.text), LAST))
-    logged = next((line for line in last if line.origin), None)
+    logged = next((at for at, line in enumerate(last) if line.origin), LAST)
     said = (
         line
-        for line in last
+        for at, line in enumerate(last)
         if any(map(line.text.__contains__, WAITS))
-        and (line is logged or not any(map(line.text.__contains__, HANGS)))
+        and (at <= logged or not any(map(line.text.__contains__, _LASTING)))
     )
     return next((LogReading("waits", line.text, line.number) for line in said), None)
 

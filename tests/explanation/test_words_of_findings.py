@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from service.advisor.candidates.refusal import Fix
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.request.plan_request import EngineChoice, PlanRequest
-from service.application.text.explanation import FEW_FINDINGS, render_explanation
+from service.application.text.compared_values import FEW_FINDINGS
+from service.application.text.explanation import render_explanation
 from service.application.text.words import change_words
 from service.engines.flags import ServeFlags
 from service.explanation.explain import explain
@@ -49,12 +50,37 @@ def test_a_negative_amount_that_the_engine_logs_is_shown_beside_its_plan() -> No
 def test_what_is_not_compared_is_listed_while_it_is_few(unknown: int) -> None:
     agreeing = [Finding("x", line, "a", "a", None, None, Agreement.AGREES, "same") for line in range(9)]
     others = [
-        Finding("y", line, 1.0, None, None, None, Agreement.NOT_COMPARED, "no GPU") for line in range(unknown)
+        Finding("y", line, 1.0, None, None, None, Agreement.NOT_COMPARED, f"reason {line}")
+        for line in range(unknown)
     ]
     lines = _text("x", *agreeing, *others).splitlines()
     assert any(f"{unknown} not compared (?)" in line for line in lines)
     listed = [line for line in lines if line.startswith("? line")]
     assert len(listed) == (unknown if unknown <= FEW_FINDINGS else 0)
+
+
+def test_values_that_are_not_compared_for_one_reason_say_it_once() -> None:
+    whys = ["no GPU", "another model", "no GPU"]
+    found = [
+        Finding(f"y{at}", at, 1.0, None, None, None, Agreement.NOT_COMPARED, why)
+        for at, why in enumerate(whys, 7)
+    ]
+    lines = _text("x", *found).splitlines()
+    assert [line for line in lines if line.startswith("? line")] == [
+        "? lines 7, 9: y7 1; y9 1: no GPU",
+        "? line 8: y8 1: another model",
+    ]
+
+
+@pytest.mark.parametrize("reasons", [3, 30])
+def test_an_explanation_stays_within_a_screen(reasons: int) -> None:
+    """Issue 18: under 25 lines; what differs is always written out, and what is left out is said."""
+    agreeing = [Finding("x", at, "a", "a", None, None, Agreement.AGREES, f"{at}") for at in range(reasons)]
+    differing = Finding("z", 99, 1.0, 2.0, 2.0, 2.0, Agreement.DIFFERS, "why")
+    lines = _text("x", *agreeing, differing).splitlines()
+    assert len(lines) < 25
+    assert "X line 99: z 1, planned 2: why" in lines
+    assert any("what agrees is not listed" in line for line in lines) == (reasons == 30)
 
 
 def test_a_change_says_whether_it_is_certain() -> None:

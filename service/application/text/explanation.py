@@ -1,8 +1,10 @@
 """Writes the explanation of a log as text."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from service.application.text.compared_values import Listed, compared
+from service.application.text.flags_read import flags_read
 from service.application.text.headline import headline
 from service.application.text.layout import WIDTH, wrapped
 from service.application.text.words import (
@@ -15,12 +17,10 @@ from service.application.text.words import (
 )
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
-    Agreement,
     Assumption,
     CauseBasis,
     Diagnosis,
     Explanation,
-    Finding,
     SaidCause,
 )
 from service.explanation.wanted_lines import BELOW
@@ -34,31 +34,28 @@ ADDED: Final = {
 COMMAND: Final = "  vllm serve "
 MOST_OF_SAID: Final = 160
 """Characters of a person's sentence that are shown."""
-FEW_FINDINGS: Final = 8
-"""Of more findings without a comparison than this, only the number is written."""
 OF_OFFER: Final = {"unknown_argument": "from the releases' arguments"}
 """Where offers come from that the figures of a log do not show, by the cause."""
+MOST_LINES: Final = 24
+"""Lines of an explanation; of longer ones fewer compared values are written out."""
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
-MARKS: Final = {
-    Agreement.AGREES: "=",
-    Agreement.WITHIN: "~",
-    Agreement.DIFFERS: "X",
-    Agreement.NOT_COMPARED: "?",
-}
-
-UNITS: Final = {"_gib": " GiB", "_pct": " %"}
-"""Units by the ends of names."""
-_ORDER: Final = (Agreement.DIFFERS, Agreement.AGREES, Agreement.WITHIN, Agreement.NOT_COMPARED)
 
 
 def render_explanation(explanation: Explanation, stored: StoredLog | None = None, width: int = WIDTH) -> str:
     """Return an explanation as text, and what was stored of the log; the command is not wrapped."""
-    lines = (*_lines(explanation), *(() if stored is None else _stored(stored)))
-    fitted = (each for line in lines for each in _wrapped(line, width))
+    for listed in Listed:
+        fitted = _fitted(explanation, stored, width, listed)
+        if len(fitted) <= MOST_LINES:
+            break
     return printable("".join(f"{line}\n" for line in fitted))
 
 
-def _lines(explanation: Explanation) -> Iterator[str]:
+def _fitted(explanation: Explanation, stored: StoredLog | None, width: int, listed: Listed) -> list[str]:
+    lines = (*_lines(explanation, listed), *(() if stored is None else _stored(stored)))
+    return [each for line in lines for each in _wrapped(line, width)]
+
+
+def _lines(explanation: Explanation, listed: Listed) -> Iterator[str]:
     """Yield what happened, why, and what to do first; then what was planned and compared."""
     request = explanation.request
     yield headline(explanation)
@@ -72,8 +69,11 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _assumed("assumed", explanation.assumptions)
     for missing in explanation.missing:
         yield f"  Cannot plan: {missing.why}.{_remedy(missing)}"
+    if request is None:
+        yield from flags_read(explanation.log)
     if explanation.findings:
-        yield from _compared(explanation.findings, failed=explanation.ending is not None)
+        failed = explanation.ending is not None
+        yield from compared(explanation.findings, Listed.DIFFERING if failed else listed)
     for each in explanation.unmodelled:
         flag, _, why = each.partition(": ")
         yield f"Not counted: --{flag.replace('_', '-')} ({why})"
@@ -96,25 +96,8 @@ def _log_in_words(explanation: Explanation) -> str:
     unread = (
         f"; {log.unread_lines:,} lines in the middle searched for failures alone" if log.unread_lines else ""
     )
-    return f"Read: {log.lines:,} lines{unread}{starts}{order}; vLLM {release}; {model}"
-
-
-def _compared(findings: Sequence[Finding], *, failed: bool) -> Iterator[str]:
-    """Yield the comparison: what differs first; of a failed start nothing else."""
-    counts = {each: sum(finding.agreement is each for finding in findings) for each in Agreement}
-    yield ""
-    yield (
-        f"Log and plan: {counts[Agreement.AGREES]} agree (=), "
-        f"{counts[Agreement.WITHIN]} within an estimate (~), "
-        f"{counts[Agreement.DIFFERS]} differ (X), {counts[Agreement.NOT_COMPARED]} not compared (?)"
-    )
-    many = counts[Agreement.NOT_COMPARED] > FEW_FINDINGS
-    for finding in sorted(findings, key=lambda each: (_ORDER.index(each.agreement), each.line)):
-        if finding.agreement is Agreement.NOT_COMPARED and many:
-            continue
-        if failed and finding.agreement is not Agreement.DIFFERS:
-            continue
-        yield from _finding(finding)
+    lines = "1 line" if log.lines == 1 else f"{log.lines:,} lines"
+    return f"Read: {lines}{unread}{starts}{order}; vLLM {release}; {model}"
 
 
 def _stored(stored: StoredLog) -> Iterator[str]:
@@ -209,45 +192,6 @@ def _to_do_heading(ending: Diagnosis) -> str:
     if ending.fixes or ending.offers:
         return "In general"
     return "What can help" if ending.by_place else "Do"
-
-
-def _finding(finding: Finding) -> Iterator[str]:
-    name, unit = name_in_words(finding.name)
-    planned = "" if finding.planned is None else f", planned {_interval(finding)}{unit}"
-    yield (
-        f"{MARKS[finding.agreement]} line {finding.line}: {name} "
-        f"{number_in_words(finding.logged)}{unit}{planned}: {finding.why}"
-    )
-
-
-def name_in_words(name: str) -> tuple[str, str]:
-    """Return a value's name without its unit, and the unit with a blank before it."""
-    for suffix, unit in UNITS.items():
-        if name.endswith(suffix):
-            return name.removesuffix(suffix).replace("_", " "), unit
-    return name.replace("_", " "), ""
-
-
-def _interval(finding: Finding) -> str:
-    if finding.low is None or finding.high is None or finding.low == finding.high:
-        return number_in_words(finding.planned)
-    # The engine itself logs memory below 0; beside any other figure it means that there is none.
-    below = isinstance(finding.logged, float) and finding.logged < 0
-    values = (finding.planned, finding.low, finding.high)
-    planned, low, high = (_amount(each, may_be_negative=below) for each in values)
-    return f"{planned} ({low} to {high})"
-
-
-def _amount(value: float | str | None, *, may_be_negative: bool) -> str:
-    negative = isinstance(value, float) and value < 0
-    return "none" if negative and not may_be_negative else number_in_words(value)
-
-
-def number_in_words(value: float | str | None) -> str:
-    """Return a value as people write it."""
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:,.0f}" if value.is_integer() else f"{value:,.2f}"
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:

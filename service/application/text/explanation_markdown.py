@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from service.advisor.candidates.refusal import Fix
-from service.application.text.explanation import name_in_words, number_in_words
+from service.application.text.compared_values import name_in_words, number_in_words
 from service.application.text.headline import headline
 from service.application.text.words import SHORT, basis_words, with_type
 from service.explanation.explanation_types import Agreement, Diagnosis, Explanation

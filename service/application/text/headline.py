@@ -29,6 +29,8 @@ STOPS: Final = "ends_without_a_word"
 """The cause of a log that stops in the middle of a start."""
 DIED: Final = "engine_died_serving"
 """The cause of which a text says only that the engine ended."""
+IN_WORDS: Final = {DIED: "a process of the engine ended"}
+"""Causes whose names say another thing of a start than of an engine that serves."""
 OF_THE_PROGRAM: Final = "program_fault"
 OF_CLIENTS: Final = frozenset({"server_not_reached", "client_timed_out", "client_keyword_unknown"})
 """Causes of a client that got no answer, which is no request that the engine refused."""
@@ -39,7 +41,7 @@ def headline(explanation: Explanation) -> str:
     log, ending = explanation.log, explanation.ending
     if ending is None:
         return _without_failure(explanation)
-    cause = (ending.cause or "a cause that is not known").replace("_", " ")
+    cause = IN_WORDS.get(ending.cause or "", (ending.cause or "a cause that is not known").replace("_", " "))
     if ending.basis is CauseBasis.PARAPHRASED:
         if ending.type:
             return f"The failure on line {ending.line} is, by its words alone: {cause}."

@@ -104,6 +104,17 @@ class FailureCause:
         return self.remedies.get(milestone, self.remedy)
 
 
+@dataclass(frozen=True, slots=True)
+class DraftLoading:
+    """What shows that the draft of speculative decoding is being loaded."""
+
+    says: tuple[str, ...]
+    """Messages with which it begins."""
+    folders: tuple[str, ...]
+    """Parts of the paths of files whose functions load it."""
+    functions: frozenset[str]
+
+
 def _load(name: str) -> Mapping[str, Any]:
     return read_toml("service.startup_log.catalogue", name)
 
@@ -207,6 +218,11 @@ HANGS: Final[Mapping[str, str]] = {
     words: cause for cause, says in _PHRASES["wait"]["hangs"].items() for words in says
 }
 """Causes by the messages that a process logs again and again while another one does not answer."""
+DRAFT: Final = DraftLoading(
+    tuple(_PHRASES["draft"]["says"]),
+    tuple(_PHRASES["draft"]["folders"]),
+    frozenset(_PHRASES["draft"]["functions"]),
+)
 PRINTED: Final = tuple(_PHRASES["served"]["printed"]["files"])
 """Files whose messages are exceptions in Python's own form only in an engine that has started."""
 ENDS: Final = tuple(_PHRASES["end"]["says"])

@@ -39,6 +39,8 @@ IN_CONFIG: Final[Mapping[str, str]] = {
     },
 }
 """Flags by their names in the logged configuration."""
+USAGE: Final = "usage: "
+"""Python, argparse.py: what stands before the form of a command, which nobody ran."""
 CONTINUES: Final = ("\\", " `", " ^")
 """Ends of a line that go on: of a POSIX shell, of PowerShell and of cmd."""
 CONTINUED: Final = "\\`^"
@@ -158,6 +160,8 @@ def _is_run(text: str, command: re.Match[str]) -> bool:
     An image is always run with what stands after it, unless that is prose.
     """
     at = command.start()
+    if text.startswith(USAGE):
+        return False
     # Behind a list's word stand the next ones, of which a shell makes something else.
     if text[command.end() :].startswith(("`", '",', "',")) or _SENTENCE.match(text, command.end()):
         return False

@@ -26,11 +26,13 @@ from service.startup_log.failures.checking_part import with_checking_part
 from service.startup_log.failures.client_connections import as_client_connection
 from service.startup_log.failures.counted_lines import counted_lines
 from service.startup_log.failures.described_failures import in_words, of_quoting_title
+from service.startup_log.failures.diverged_ranks import as_diverged
 from service.startup_log.failures.errors_above import with_error_above
 from service.startup_log.failures.failed_builds import with_first_error
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.inspections import with_inspected
 from service.startup_log.failures.left_of_tracebacks import by_cut_calls, decided_by_message, with_cut_calls
+from service.startup_log.failures.loaded_drafts import with_draft
 from service.startup_log.failures.loaded_weights import with_loaded_weights
 from service.startup_log.failures.logged_failure import (
     Failure,
@@ -47,6 +49,7 @@ from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
 from service.startup_log.failures.said_failures import of_hang, of_people
+from service.startup_log.failures.shown_usages import of_usage
 from service.startup_log.failures.stated_rules import with_part_of_check
 from service.startup_log.failures.titles import ENDED, FAULT, with_reason, with_title
 from service.startup_log.failures.which_traceback import (
@@ -102,7 +105,8 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         noted = None if no_report else of_note(lines, beside=found)
         found = noted or found
     if found is None or (found.cause is None and found.paraphrased and found.follows):
-        return found if no_report else of_lost_peer(printed) or found
+        return found if no_report else of_lost_peer(printed) or found or of_usage(printed)
+    found = as_diverged(with_draft(found, lines), lines)
     found = with_named_file(_with_cut_end(with_checking_part(found), lines), lines)
     found = of_newer_python(with_variable(found, lines), lines)
     if found.cause is None:
@@ -282,8 +286,8 @@ def _of_root(
 ) -> Failure:
     """Return the failure of the first known words, or of the cause from which they follow."""
     root = _yielded(first, lines)
-    if root.cause.raised and first.at in raised:
-        # The words of such a root only tell which of several causes the exception has.
+    if root.cause.raised and (first.at in raised or root.at not in raised):
+        # The words of such a root only tell which of several causes the failure has.
         return replace(of_known(first, strong, raised, lines), cause=root.cause)
     return of_known(root, [*strong, root], raised, lines)
 

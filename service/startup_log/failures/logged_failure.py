@@ -109,6 +109,8 @@ class Failure:
     """What the rest of the log tells of its start, by names of advice.toml."""
     said: Said | None = None
     """What a person says of it, where the program's own words show no cause."""
+    draft: bool = False
+    """The draft of speculative decoding was being loaded, after the model itself."""
     part_alone: bool = False
     """A person names what failed, and nothing of why, so that the cause is only the nearest one."""
 

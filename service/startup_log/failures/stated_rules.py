@@ -259,6 +259,8 @@ def words_of_check(message: str) -> str:
 def _advice(sentences: Sequence[str]) -> Iterator[str]:
     """Yield the sentences, or their last parts, that say what to do."""
     for at, each in enumerate(sentences):
+        if any(map(each.__contains__, _REPORTS)):
+            continue
         if each.startswith(_ADVISES) and (at or not each.startswith(ONLY)):
             yield each
         elif (at := _advice_at(each)) >= 0:
@@ -315,6 +317,7 @@ _CAUSES: Final = frozenset(_TABLES["causes"])
 _ADVISED: Final = frozenset(_TABLES["advised"])
 _GENERAL: Final = frozenset(_TABLES["general"])
 _ADVISES: Final = tuple(f"{each} " for each in _TABLES["advises"])
+_REPORTS: Final = tuple(_TABLES["reports"])
 _BEGINS: Final = tuple(f"; {each} " for each in _TABLES["begins"])
 _ENDS: Final = tuple(_TABLES["ends"])
 _RULES: Final = tuple(map(_rule, _TABLES["rule"]))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.advisor.candidates.refusal import Fix
-from service.application.text.explanation import MARKS, number_in_words
+from service.application.text.compared_values import MARKS, number_in_words
 from service.application.text.headline import headline
 from service.application.text.words import change_words, printable, verdict_words
 from service.explanation.explanation_types import Agreement, Assumption, Diagnosis, Explanation, Finding
