@@ -3,6 +3,9 @@
 import pytest
 
 from service.startup_log.log import read_log
+from service.startup_log.prose.kinds_of_texts import TextKind
+from service.startup_log.prose.titled_settings import titled_settings
+from service.startup_log.text.lines import read_lines
 
 TEXTS = [
     # vllm-project/vllm#57680: a title of slowness; that a measurement is unusable says nothing of the output.
@@ -163,3 +166,86 @@ def test_torch_without_cuda_on_windows_says_that_windows_is_the_reason() -> None
     assert log.failure is not None
     assert log.failure.form is not None
     assert "Windows itself" in log.failure.form.means
+
+
+CASES = [
+    # vllm-project/vllm#42363: a case in which it happens too is no reason of an end.
+    (
+        """[Bug]: the engine crashes with Kimi-K2.6
+
+The session crashes easily when images are involved, and in plan mode too.
+""",
+        "engine_died_serving",
+    ),
+    # vllm-project/vllm#24570: the route of a request, and not the class of the model (openai/speech_to_text).
+    (
+        "[Usage]: Phi-4-multimodal-instruct: Model Does Not Support Transcriptions API Error",
+        "route_not_of_this_task",
+    ),
+    # RFC 9110, 503: a server that answers so is no Hub.
+    ("The model outputs 503 after an hour", "server_not_reached"),
+    ("Hugging Face model download returns 429 too many requests", "hub_unavailable"),
+    # What is not the reason, and what is.
+    (
+        "The crash is not due to the memory but because NCCL times out between the ranks",
+        "collective_timed_out",
+    ),
+    # vllm-project/vllm#34641: a comment of a script that says what the command printed (aiter's own message).
+    (
+        """vLLM crashes on MI300X
+
+```bash
+vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8
+# Error: RuntimeError: MXFP4 quantization is not supported on gfx942
+```
+""",
+        "kernels_not_for_this_amd_gpu",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "cause"), CASES)
+def test_what_is_said_beside_a_failure_is_not_its_cause(text: str, cause: str) -> None:
+    """A case, a part of a name, and what a sentence denies are no reasons."""
+    failure = read_log(text).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == cause
+
+
+TASKS = "\n".join(
+    f"- [ ] {each}"
+    for each in (
+        "Chunked prefill, not supported today",
+        "Prefix caching, to avoid OOM",
+        "MTP that crashes is mended",
+        "LoRA",
+        "FP8 that fails",
+    )
+)
+
+
+@pytest.mark.parametrize("title", ["vLLM Plugin Roadmap Q1 2025", "Work of the third quarter"])
+def test_a_list_of_tasks_is_a_plan(title: str) -> None:
+    """vllm-project/vllm#2681: what is to be done says nothing of a failure."""
+    log = read_log(f"# {title}\n\n{TASKS}\n")
+
+    assert log.failure is None
+    assert log.around.about is not None
+    assert log.around.about.kind is TextKind.PROPOSAL
+
+
+def test_a_list_of_tasks_below_a_failure_is_one_of_it() -> None:
+    """A title that names a failure stays one, whatever list stands below it."""
+    failure = read_log(f"# The server crashes with two GPUs\n\n{TASKS}\n").failure
+
+    assert failure is not None
+
+
+@pytest.mark.parametrize("setting", ["enforce_eager = False", "enforce_eager=False"])
+def test_a_setting_of_a_title_keeps_its_value(setting: str) -> None:
+    """vllm-project/vllm#2229: a start without `False` is the other one."""
+    lines = read_lines(f"# vllm crashed after the engine was loaded if setting {setting} and tp=4")
+
+    assert titled_settings(lines) == (setting,)

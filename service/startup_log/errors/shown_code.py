@@ -65,6 +65,12 @@ ONE_ROW: Final = 3
 """Lines of a table of one row, with its head; tables of more rows list what may come."""
 MOST_AROUND: Final = 64
 """Lines of a text that are counted."""
+_PRINTS: Final = re.compile(
+    r"(?i)# {0,3}(?:error|output|result|stderr|fails with)[:,]? {1,3}"
+    r"(?-i:(?:\w{1,40}\.){0,6}[A-Z]\w{1,60}(?:Error|Exception)): \S",
+    re.ASCII,
+)
+"""A comment that says what the command above it printed."""
 _CONFIGURES: Final = re.compile(
     r"- (?:--?\w|[\w.-]{1,60}[:=]|[\"'])|[A-Za-z_][\w.-]{0,60}:(?: ?$| [^\s:]{1,120}$)|--[a-z][\w-]{1,60}|"
     r"(?:export |set |ENV |RUN |ARG )?[A-Za-z_]\w{0,60}=\S|(?:sudo |exec |nohup )?"
@@ -146,7 +152,12 @@ def _in_blocks(lines: Sequence[LogLine]) -> Iterator[int]:
         elif language in LANGUAGES or _is_program(lines[begin:end]):
             printed = next((at for at in range(begin, end) if _is_printed(at, lines)), end)
             yield from range(begin, printed)
-        yield from (at for at in range(begin, end) if lines[at].text.startswith("# ") and not lines[at].level)
+        yield from (at for at in range(begin, end) if _is_comment(lines[at]))
+
+
+def _is_comment(line: LogLine) -> bool:
+    """Whether a line is a comment, and does not say what a command printed."""
+    return line.text.startswith("# ") and not line.level and _PRINTS.match(line.text[:LONGEST]) is None
 
 
 def _is_program(block: Sequence[LogLine]) -> bool:
@@ -215,6 +226,8 @@ def _comments(lines: Sequence[LogLine]) -> Iterator[int]:
     while at < len(lines):
         end = at
         while end < len(lines) and lines[end].text.startswith("#") and not lines[end].level:
+            if _PRINTS.match(lines[end].text[:LONGEST]) is not None:
+                break
             end += 1
         if end == at:
             known = bool(lines[at].text) and _configures(lines[at])

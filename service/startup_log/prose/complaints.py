@@ -98,9 +98,25 @@ def _lists_steps(lines: Sequence[LogLine]) -> bool:
     return len(items) >= LEAST_ITEMS and len(items) == len(below) and all(map(_STEP.match, items))
 
 
+_TASK: Final = re.compile(
+    r"\s{0,12}[-*+] \[[ xX]\] {1,4}(?!(?:i|i've|i'm|please|make sure|the bug|issues?|if this|this)\b)",
+    re.IGNORECASE,
+)
+"""An item of a list of tasks; those of a project's form ask whether the writer has searched."""
+LEAST_TASKS: Final = 5
+"""Tasks of a list that is what a text is about."""
+
+
+def lists_tasks(lines: Sequence[LogLine]) -> bool:
+    """Whether a text is mostly a list of tasks, such as a roadmap, under a title that names no failure."""
+    filled = [line for line in lines[:MOST_OF_CHANGE] if line.text]
+    tasks = sum(_TASK.match(line.text) is not None for line in filled)
+    return tasks >= LEAST_TASKS and 2 * tasks >= len(filled) and not is_about_failure(filled[0])
+
+
 def only_describes_change(lines: Sequence[LogLine]) -> bool:
-    """Whether a text describes a change of code, and holds no error of a log, no calls and no exception."""
-    return describes_change(lines) and not any(
+    """Whether a text describes a change or lists tasks, and holds no error of a log, calls or exception."""
+    return (describes_change(lines) or lists_tasks(lines)) and not any(
         line.level in FAILING or frame_of(line) is not None or raises(line.text) for line in lines
     )
 

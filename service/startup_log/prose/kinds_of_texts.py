@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from service.startup_log.prose.complaints import describes_change
+from service.startup_log.prose.complaints import describes_change, lists_tasks
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
-from service.startup_log.prose.symptoms import PROPOSALS, WISHES
+from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
 from service.startup_log.text.lines import LogLine
 
 MOST_OF_TEXT: Final = 200
@@ -82,6 +82,8 @@ def kind_of_text(lines: Sequence[LogLine]) -> AboutText | None:
 def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int] | None:
     words, number = title.text.strip("# *")[:MOST_OF_QUOTE], title.line.number
     kind = TextKind.CHANGE if describes_change(lines) else _kind_of_form(title, lines)
+    if kind is None and (lists_tasks(lines) or names_roadmap(title)):
+        kind = TextKind.PROPOSAL
     if kind is None and _ASKS.search(words):
         kind = TextKind.QUESTION
     if kind is None and not title.tags and _WISHES.search(words):

@@ -51,9 +51,14 @@ def surest(found: Sequence[Sentence], counts: Callable[[FailureCause], bool]) ->
 
 
 def _explains(shown: Shown, happened: Shown) -> bool:
-    """Whether a sentence can say why something happened; what else the engine does wrong is no reason."""
-    same = shown.symptom.cause is happened.symptom.cause
-    return same or shown.symptom.cause.name not in vocabulary().behaviours
+    """Whether a sentence can say why something happened.
+
+    What else the engine does wrong is no reason, nor is a case in which it happens too.
+    """
+    if shown.symptom.cause is happened.symptom.cause:
+        return True
+    alone = shown.symptom.names_part_alone(shown.sentence)
+    return not alone and shown.symptom.cause.name not in vocabulary().behaviours
 
 
 def _finer(

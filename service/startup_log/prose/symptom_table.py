@@ -22,6 +22,8 @@ DENIES: Final = re.compile(
     r"ooms|timing out|timeouts?|time outs?|"
     r"error|errors|fail\w{0,5}|crash\w{0,4}|hang\w{0,4}|stuck|problems?|issues?|"
     r"(?:dependency )?conflicts?) |"
+    r" (?:is|was|are|were|not) (?:not )?(?:caused by|due to|because of|because|the|a|an) "
+    r"(?:[a-z0-9.']{1,20} ){1,6}but (?=(?:the|a|an|because|due|caused|rather|that) )|"
     r" (?:oom|out of memory|memory pressure) (?:is|was|were|can be|has been) "
     r"(?:ruled out|excluded|avoided|prevented) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"

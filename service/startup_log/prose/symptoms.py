@@ -39,6 +39,8 @@ _ATTEMPTS: Final = re.compile(
 """What shows that a sentence says what was tried against it."""
 _OF_EXCEPTION: Final = "raises failed "
 """What an exception says of itself by being one, in the words of people."""
+_ROADMAP: Final = re.compile(r" (?:roadmap|release plan|milestone plan) ")
+"""What shows that a title is of a plan."""
 _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
@@ -112,7 +114,13 @@ def _joined(found: Sequence[Sentence]) -> Iterator[Sentence]:
 
 def proposes(found: Sequence[Sentence]) -> bool:
     """Whether a text says how something is to become, and not what failed."""
-    return bool(found) and not PROPOSALS.isdisjoint(found[0].tags)
+    return bool(found) and (not PROPOSALS.isdisjoint(found[0].tags) or names_roadmap(found[0]))
+
+
+def names_roadmap(title: Sentence) -> bool:
+    """Whether a title is that of a roadmap: `vLLM Ascend Roadmap Q1 2025`; not of what is wrong with one."""
+    words = DENIES.sub(" ", title.words)
+    return title.title and _ROADMAP.search(words) is not None and not vocabulary().trouble.is_in(words)
 
 
 def wishes(found: Sequence[Sentence]) -> bool:

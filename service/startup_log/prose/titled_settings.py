@@ -30,7 +30,8 @@ OTHER: Final = re.compile(
 
 
 _NAMED: Final = re.compile(
-    r"(?<![\w.-])[a-z][a-z0-9]{1,30}(?:_[a-z0-9]{1,30}){1,6}(?:=(?:True|False|\d{1,6})(?!\w)|(?![\w.(=]))"
+    r"(?<![\w.-])[a-z][a-z0-9]{1,30}(?:_[a-z0-9]{1,30}){1,6}"
+    r"(?: ?= ?(?:True|False|\d{1,6})(?!\w)|(?! ?=)(?![\w.(=]))"
 )
 """An argument as a program passes it: `num_scheduler_steps=8`."""
 _WHICH_DEVICES: Final = "_VISIBLE_DEVICES="

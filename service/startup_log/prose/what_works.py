@@ -70,7 +70,7 @@ _FIX: Final = re.compile(
 )
 """The beginning of a sentence with which a person says what mended it."""
 _OPEN: Final = re.compile(
-    r"(?i)\b(?:none|unknown|todo|tbd|pending|n/a|not (?:yet|found|known|possible)|no fix|"
+    r"(?i)\b(?:please|none|unknown|todo|tbd|pending|n/a|not (?:yet|found|known|possible)|no fix|"
     r"close applications not in use)\b|\?$"
 )
 """What says that nothing mended it, and what CANN prints as a solution."""
