@@ -18,7 +18,7 @@ from service.startup_log.failures.failure import DIED, NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.logged_failure import Failure, is_of_request
 from service.startup_log.failures.refused_requests import refused_answers
-from service.startup_log.failures.said_failures import INTERRUPTED
+from service.startup_log.failures.said_failures import DUMPED, INTERRUPTED
 from service.startup_log.failures.titles import FAULT, with_reason
 from service.startup_log.served import had_started
 from service.startup_log.text.lines import LogLine
@@ -150,6 +150,7 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
         )
     failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
     failure = failure or _logged_later(lines, reached[SERVING]) or _complained(lines)
+    failure = failure or _dumped(lines, reached[SERVING])
     if failure is None and (refused := refused_answers(lines)) is not None:
         failure = with_form(refused, lines)
     return LoggedStart(lines, SERVING, _unless_stopped(failure, lines, stopped), stopped, begun)
@@ -223,9 +224,10 @@ def _milestones(texts: Sequence[str]) -> dict[str, int]:
 
 def _titled(lines: Sequence[LogLine]) -> Failure | None:
     """Return the failure that the title of an issue names, whose log shows only that the engine served."""
-    if not lines or _TITLE.match(lines[0].text) is None:
+    title = _first_said(lines)
+    if not title or _TITLE.match(title[0].text) is None:
         return None
-    failure = find_failure(lines[:1])
+    failure = find_failure(title)
     if failure is None or failure.cause is None:
         return None
     return failure if failure.refused else replace(failure, serving=True)
@@ -233,12 +235,29 @@ def _titled(lines: Sequence[LogLine]) -> Failure | None:
 
 def _complained(lines: Sequence[LogLine]) -> Failure | None:
     """Return what a running engine does wrong, as a person says in the first line above its log."""
-    if not lines or not _is_of_person(lines[0]):
+    title = _first_said(lines)
+    if not title:
         return None
-    failure = find_failure(lines[:1])
+    failure = find_failure(title)
     if failure is not None and failure.refused and failure.paraphrased:
         return failure
-    return _unreached(lines) if _TITLE.match(lines[0].text) is not None else None
+    return _unreached(lines) if _TITLE.match(title[0].text) is not None else None
+
+
+def _dumped(lines: Sequence[LogLine], served: int) -> Failure | None:
+    """Return the failure of a step whose input the engine dumped, where the text ends before its error.
+
+    The title, where there is one, can quote the error.
+    """
+    at = next((at for at in range(served, len(lines)) if DUMPED in lines[at].text), None)
+    failure = None if at is None else find_failure([*_first_said(lines), *lines[at:]])
+    return None if failure is None or failure.refused else replace(failure, serving=True)
+
+
+def _first_said(lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    """Return the first line with words, alone, where a person wrote it."""
+    first = next((line for line in lines if line.text), None)
+    return [first] if first is not None and _is_of_person(first) else []
 
 
 def _unreached(lines: Sequence[LogLine]) -> Failure | None:

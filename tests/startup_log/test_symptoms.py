@@ -34,6 +34,12 @@ TITLES = [
     ("[Performance]: speculative decoding with ngram is slower than without", "slower_than_expected"),
     ("prefix cache hit rate is always 0%", "cache_not_reused"),
     ("Host memory leak: RSS grows over hours with images", "memory_grows"),
+    # A key that names a tensor says what the checkpoint brings: forms of vllm#18718 and skypilot#3638.
+    (
+        "Loading fails with KeyError on missing parameter 'layers.1.mlp.experts.0.scales'",
+        "weights_do_not_fit_the_class",
+    ),
+    ("The tutorial does not work (cannot find vllm module)", "vllm_not_installed"),
     # The hub, names and flags.
     ("Cannot download meta-llama/Llama-3.1-8B-Instruct, I get 401", "hub_access_not_granted"),
     ("huggingface 403 forbidden when pulling a gated model inside docker", "hub_access_not_granted"),

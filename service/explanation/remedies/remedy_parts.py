@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
 _PARTS: Final = re.compile(r"(?<=[;.]) (?=[A-Za-z-])")
@@ -34,8 +35,15 @@ _BEGINS: Final = re.compile(
 
 
 def parts_of(remedy: str) -> list[str]:
-    """Return the sentences of a remedy, divided at semicolons."""
-    return _PARTS.split(remedy)
+    """Return the sentences of a remedy, divided at semicolons that stand in no brackets."""
+    hidden = _hidden(remedy)
+    ends = [0, *(found.end() for found in _PARTS.finditer(hidden)), len(remedy) + 1]
+    return [remedy[begin : end - 1] for begin, end in pairwise(ends)]
+
+
+def _hidden(text: str) -> str:
+    """Return a text of the same length that has nothing in its brackets."""
+    return BRACKETS.sub(lambda found: "_" * len(found[0]), text)
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -57,7 +65,7 @@ def alternatives(part: str) -> list[tuple[int, int]]:
 
     What does not begin like an alternative says more of the one before it.
     """
-    hidden = BRACKETS.sub(lambda found: "_" * len(found[0]), part)
+    hidden = _hidden(part)
     spans: list[tuple[int, int]] = []
     at = 0
     for found in _OR.finditer(hidden):

@@ -19,7 +19,7 @@ _NEEDS: Final[Sequence[tuple[str, Sequence[str]]]] = [
 _PLACES: Final[Mapping[str, str]] = {words: fact for fact, each in _TABLES["place"].items() for words in each}
 _AT_PLACE: Final = re.compile(
     r"(?:^|(?<=[:,;] )|(?<=\())(?:[Oo]n|[Ii]n|[Ff]or) "
-    rf"({'|'.join(map(re.escape, sorted(_PLACES, key=len, reverse=True)))})\b[^,;.()]{{0,240}}"
+    rf"({'|'.join(map(re.escape, sorted(_PLACES, key=len, reverse=True)))})\b(?:[^,;.()]|\.(?=\w)){{0,240}}"
     r"(?:\s?\([^()]{0,240}\))?"
 )
 """A phrase that says what holds at one place alone."""

@@ -52,6 +52,8 @@ _CLOSED: Final = (
 _MONTHS: Final = frozenset(
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 )
+_CLOSING: Final = {mark: re.compile(rf"(?<!\\){mark}") for mark in '`"'}
+"""What ends an exception that a sentence or JSON quotes, by the mark before it."""
 MOST_PREFIX: Final = 24
 """Words of a prefix at most; a longer text before an exception is a sentence."""
 _RAISES: Final = re.compile(r"^raise ([A-Z]\w{2,80})\(f?(.{0,400})", re.ASCII)
@@ -253,9 +255,9 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
         if before.endswith("(") and message.endswith(")") and "(" not in message:
             # The exception is in brackets.
             message = message[:-1]
-        if before.endswith("`"):
+        if (closing := _CLOSING.get(before[-1:])) is not None:
             # What follows the closing mark is the sentence's.
-            message = message.partition("`")[0]
+            message = closing.split(message, maxsplit=1)[0]
         return Raised(at, match[2], message, in_prose=kind)
     if " vs" in text and _CHECKED.search(text) is not None:
         return Raised(at, "", text, in_prose=False)

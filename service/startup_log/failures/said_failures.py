@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from service.startup_log.catalogue.origins import OF_ENGINE
 from service.startup_log.catalogue.phrases import FailureCause
 from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
 from service.startup_log.errors.exceptions import HEADINGS, Raised, class_of_words
+from service.startup_log.errors.tracebacks import frame_of
 from service.startup_log.failures.described_failures import in_words, of_sentence
 from service.startup_log.failures.left_of_tracebacks import cut_off, with_calls, with_cut_calls
 from service.startup_log.failures.logged_failure import Failure, is_wrapper, of_exception
 from service.startup_log.failures.titles import (
     BEFORE_THE_ENGINE,
     ENDED,
+    FAULT,
     HANGING,
     as_described,
     beside,
@@ -41,7 +44,21 @@ _WARNED_ERROR: Final = re.compile(r"\b(?:error|exception|failed)(?: \w{1,20}){0,
 
 
 def of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
-    """Return a failure that a person describes, or what is left of a traceback that says more."""
+    """Return a failure that a person describes, or what is left of a traceback that says more.
+
+    A class of Python's own in a title, such as an AssertionError, says that the engine failed only where no
+    calls of another program stand below it.
+    """
+    found = _of_people(roots, lines)
+    if found is None or found.cause is None or not (found.paraphrased and found.follows):
+        return found
+    calls = [frame for line in lines if (frame := frame_of(line)) is not None]
+    others = bool(calls) and not any(OF_ENGINE in f"/{frame.path}" for frame in calls)
+    return replace(found, cause=None) if others and found.cause.name == FAULT else found
+
+
+def _of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | None:
+    """Return what a person says, or what is left of a traceback."""
     vague = all(each.type in HEADINGS for each in roots)
     words = of_sentence(lines) or in_words(lines) if vague else None
     if words is None and roots:

@@ -44,7 +44,7 @@ _OPEN: Final = re.compile(
     r"(?:can't|cannot|couldn't|could not) find|find (?:the|out)|"
     r"identify|report(?:s|ed)? the same|"
     r"see (?:the )?(?:root|stack)|for (?:the )?root cause|no root cause|what|why|"
-    r"which is|whether|how|if|maybe|isn't|wasn't|is not|was not|not the|would|should)\b|"
+    r"which is|whether|how|if|maybe|suspect|isn't|wasn't|is not|was not|not the|would|should)\b|"
     r"\?$|[:\uff1a\uff0c\uff1f]$"
 )
 """What shows that it asks for the reason, supposes one, denies it, or does not end with it."""

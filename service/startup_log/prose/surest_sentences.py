@@ -88,7 +88,7 @@ def _symptoms_of(
     """Yield the symptoms of a sentence, in the order of the table."""
     of_code = _OF_CODE.search(sentence.words) is not None
     for each in vocabulary().symptoms:
-        if each.general is not general or (of_code and each.cause.name in vocabulary().reasons):
+        if each.general is not general or (of_code and each.names_reason_alone):
             continue
         if counts(each.cause) and each.is_in(sentence) and each.is_in_unformatted(sentence):
             yield each

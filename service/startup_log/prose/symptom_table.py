@@ -69,6 +69,13 @@ class Symptom:
     """Only people say so, and no exception."""
     part: bool = False
     """Its cause says why a part failed."""
+    reason: bool = False
+    """Its cause says what a check of the engine gives in words."""
+
+    @property
+    def names_reason_alone(self) -> bool:
+        """Whether it shows a check that gives words, and nothing known by its form, such as a tensor."""
+        return self.reason and not any(each.forms for each in self.says)
 
     def is_in(self, sentence: Sentence) -> bool:
         """Whether a sentence has it."""
@@ -105,7 +112,6 @@ class Vocabulary:
     """The table as it is read."""
 
     symptoms: tuple[Symptom, ...]
-    reasons: frozenset[str]
     complaint: WordGroup
     complaint_of_title: WordGroup
     trouble: WordGroup
@@ -141,6 +147,7 @@ def vocabulary() -> Vocabulary:
     vague: frozenset[str] = frozenset()
     vague = frozenset(group(families["no_reason"]).words)
     parts = frozenset(table["parts"]["causes"])
+    reasons = frozenset(table["reasons"]["causes"])
 
     symptoms = (
         Symptom(
@@ -151,12 +158,12 @@ def vocabulary() -> Vocabulary:
             tagged=frozenset(each.get("tagged", ())),
             reported=each.get("reported", False),
             part=each["cause"] in parts,
+            reason=each["cause"] in reasons,
         )
         for each in table["symptom"]
     )
     return Vocabulary(
         tuple(symptoms),
-        frozenset(table["reasons"]["causes"]),
         group(families["complaint"]),
         group(families["complaint_of_title"]),
         group(families["trouble"]),

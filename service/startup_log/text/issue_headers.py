@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Final
 
 _FIRST: Final = re.compile(
-    r"[\w.-]{1,60}/[\w.-]{1,100} \u00b7 (?:issue|pull request|discussion) #\d{1,7}(?: \u00b7 \w{1,20}){0,3}$",
+    r"[\w.-]{1,60}/[\w.-]{1,100} \u00b7 (?:issue|pull request|discussion) #\d{1,7}"
+    r"(?: \u00b7 [\w+#.-]{1,20}(?: \w{1,20})?){0,3}$",
     re.ASCII,
 )
-"""The repository of an issue, with its number and state: `owner/name \u00b7 issue #18835 \u00b7 open`."""
+"""An issue's repository, number, state, language: `a/b \u00b7 issue #18 \u00b7 open \u00b7 C++`."""
 _AROUND: Final = re.compile(
-    r"labels: [^.:]{1,200}$"
+    r"labels: .{1,300}$"
     r"|[\w.-]{1,60}(?:\[bot\])? \u00b7 (?:description|comment|review) \u00b7 \d{4}-\d\d-\d\d$"
     r"|\[turn \d{1,4} by [^\]]{1,60}\]$",
     re.ASCII,
