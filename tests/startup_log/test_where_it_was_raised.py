@@ -265,3 +265,20 @@ def test_a_wish_fails_where_it_tells_of_trouble() -> None:
 def test_an_exception_in_source_has_no_message_yet() -> None:
     """The form of vllm-project/vllm#13671."""
     assert explained('        return f"Error: {str(e)}"').ending is None
+
+
+def test_an_answer_of_a_worker_that_does_not_come_is_that_of_a_step() -> None:
+    """The form of vllm-project/vllm-ascend#3717: only the calls of a step have a time limit."""
+    failure = read_log(
+        "\n".join(
+            (
+                HEADER,
+                frame("vllm/distributed/device_communicators/shm_broadcast.py", "acquire_read"),
+                "TimeoutError",
+            )
+        )
+    ).failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "step_timed_out"
