@@ -23,6 +23,7 @@ from service.startup_log.environment.drivers import needed_for, words_of
 from service.startup_log.failures.advice import AdvisedStart, advice_for
 from service.startup_log.failures.failure import OF_OTHERS, find_failure
 from service.startup_log.failures.logged_failure import Failure
+from service.startup_log.failures.stated_rules import states_rule
 from service.startup_log.failures.titles import FAULT
 from service.startup_log.log import StartupLog
 from service.startup_log.starts import SERVING
@@ -92,13 +93,18 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         start=log.failed_start if log.starts > 1 else None,
         earlier=log.earlier is not None,
         part=logged.origin.part,
-        by_place=failure.by_place,
+        by_place=failure.by_place and not _says_its_rule(failure),
         of_start=bool(stage or log.milestone or log.release or log.failed_after) or logged.starting,
         said=_said(logged, log),
         works=() if log.earlier else log.around.works,
         wanted=wanted_lines(logged),
         part_alone=logged.part_alone,
     )
+
+
+def _says_its_rule(failure: Failure) -> bool:
+    """Whether a failure that only its place names has a message that says what the check asks for."""
+    return failure.form is not None and states_rule(failure.message)
 
 
 def _claim_of_title(logged: Failure, log: StartupLog) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Findings in text: no amounts below 0, what was not compared while it is few, changes named once."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -81,6 +82,15 @@ def test_an_explanation_stays_within_a_screen(reasons: int) -> None:
     assert len(lines) < 25
     assert "X line 99: z 1, planned 2: why" in lines
     assert any("what agrees is not listed" in line for line in lines) == (reasons == 30)
+
+
+def test_flags_do_not_make_an_explanation_longer_than_a_screen() -> None:
+    command = f"vllm serve m/m --dtype half --hf-overrides '{json.dumps({'a': 'b ' * 150})}'"
+    long = "ValueError: " + " and ".join(["that must be that"] * 40)
+    lines = render_explanation(explain(read_log(command), None), width=60).splitlines()
+    assert any(line.startswith("Flags read: --dtype half") for line in lines)
+    lines = render_explanation(explain(read_log(f"{command}\n{long}"), None), width=60).splitlines()
+    assert len(lines) < 25
 
 
 def test_a_change_says_whether_it_is_certain() -> None:

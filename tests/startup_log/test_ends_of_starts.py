@@ -3,6 +3,7 @@
 import pytest
 
 from service.application.text.flags_read import flags_read
+from service.application.text.headline import headline
 from service.explanation.diagnosis import DRAFT_LOADED
 from service.explanation.explain import explain
 from service.startup_log.failures.logged_failure import Failure
@@ -166,3 +167,36 @@ def test_flags_are_said_where_nothing_is_planned() -> None:
         "Flags read: --tensor-parallel-size 2 --no-enable-prefix-caching",
         "Read without their values, which no plan takes: --api-key --port",
     ]
+
+
+def test_a_check_that_says_its_rule_is_not_called_silent() -> None:
+    """vLLM 0.21.0, a request whose max_tokens are more than the server allows."""
+    frame = 'File "/x/vllm/entrypoints/openai/chat_completion/serving.py", line 9, in create_chat_completion'
+    ending = explain(
+        read_log(
+            "Traceback (most recent call last):\n"
+            f"  {frame}\n"
+            "vllm.exceptions.VLLMValidationError: max_tokens=8192 cannot be greater than max_model_len=4096. "
+            "Please request fewer output tokens."
+        ),
+        None,
+    ).ending
+    assert ending is not None
+    assert not ending.by_place
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (
+            "INFO 07-09 22:46:38 [launcher.py:100] [shutdown] API server: shutdown triggered",
+            "a signal stopped",
+        ),
+        ("INFO:     Finished server process [104559]", "ended in order"),
+        ("", "started and serves"),
+    ],
+)
+def test_how_a_server_ended_that_did_not_fail_is_said(end: str, words: str) -> None:
+    """uvicorn, server.py; vLLM 0.24.0, entrypoints/launcher.py."""
+    log = read_log(f"{STARTED[0]}\nINFO:     Application startup complete.\n{end}")
+    assert words in headline(explain(log, None))

@@ -37,25 +37,21 @@ MOST_OF_SAID: Final = 160
 OF_OFFER: Final = {"unknown_argument": "from the releases' arguments"}
 """Where offers come from that the figures of a log do not show, by the cause."""
 MOST_LINES: Final = 24
-"""Lines of an explanation; of longer ones fewer compared values are written out."""
+"""Lines of an explanation; of longer ones fewer compared values, and no flags, are written out."""
 NOT_NAMED: Final = " No catalogued cause has these words, so the failure is shown, not named."
 
 
 def render_explanation(explanation: Explanation, stored: StoredLog | None = None, width: int = WIDTH) -> str:
     """Return an explanation as text, and what was stored of the log; the command is not wrapped."""
-    for listed in Listed:
-        fitted = _fitted(explanation, stored, width, listed)
+    for listed, flags in (*((each, True) for each in Listed), (Listed.DIFFERING, False)):
+        lines = (*_lines(explanation, listed, flags=flags), *(() if stored is None else _stored(stored)))
+        fitted = [each for line in lines for each in _wrapped(line, width)]
         if len(fitted) <= MOST_LINES:
             break
     return printable("".join(f"{line}\n" for line in fitted))
 
 
-def _fitted(explanation: Explanation, stored: StoredLog | None, width: int, listed: Listed) -> list[str]:
-    lines = (*_lines(explanation, listed), *(() if stored is None else _stored(stored)))
-    return [each for line in lines for each in _wrapped(line, width)]
-
-
-def _lines(explanation: Explanation, listed: Listed) -> Iterator[str]:
+def _lines(explanation: Explanation, listed: Listed, *, flags: bool) -> Iterator[str]:
     """Yield what happened, why, and what to do first; then what was planned and compared."""
     request = explanation.request
     yield headline(explanation)
@@ -69,7 +65,7 @@ def _lines(explanation: Explanation, listed: Listed) -> Iterator[str]:
     yield from _assumed("assumed", explanation.assumptions)
     for missing in explanation.missing:
         yield f"  Cannot plan: {missing.why}.{_remedy(missing)}"
-    if request is None:
+    if request is None and flags:
         yield from flags_read(explanation.log)
     if explanation.findings:
         failed = explanation.ending is not None

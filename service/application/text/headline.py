@@ -101,12 +101,21 @@ def _without_failure(explanation: Explanation) -> str:
     if not log.milestone and (log.measured or log.served_cache):
         return "The text holds measurements of a running engine."
     if log.milestone == SERVING:
-        return "The engine started and serves; the log shows no failure."
+        return _served(log)
     if log.answering and log.stopped_on is None and log.ended_on is None:
         return "The engine serves; the text does not hold its start, and shows no failure."
     if log.ended_on is not None and not log.milestone:
         return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
     return _unfinished(log)
+
+
+def _served(log: StartupLog) -> str:
+    """Return that an engine came up without a failure, and how it ended if it did."""
+    if log.stopped_on is not None:
+        return f"The engine started and served until a signal stopped it, on line {log.stopped_on}."
+    if log.ended_on is not None:
+        return f"The engine started, served and ended in order, on line {log.ended_on}."
+    return "The engine started and serves; the log shows no failure."
 
 
 def _nothing(log: StartupLog) -> str:
