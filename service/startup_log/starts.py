@@ -20,6 +20,7 @@ from service.startup_log.failures.logged_failure import Failure, is_of_request
 from service.startup_log.failures.refused_requests import refused_answers
 from service.startup_log.failures.said_failures import DUMPED, INTERRUPTED
 from service.startup_log.failures.titles import FAULT, with_reason
+from service.startup_log.failures.which_traceback import NOT_INSTALLED
 from service.startup_log.served import had_started
 from service.startup_log.text.lines import LogLine
 
@@ -107,8 +108,12 @@ def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
 
 
 def _is_said_alone(failure: Failure | None) -> bool:
-    """Whether no line of the engine shows a failure; what a person says of it is about the start below."""
-    return failure is None or failure.paraphrased
+    """Whether no line of the engine shows a failure; what a person says of it is about the start below.
+
+    An engine that is said not to be installed was there when it logged its banner.
+    """
+    absent = failure is not None and failure.cause is not None and failure.cause.name == NOT_INSTALLED
+    return failure is None or failure.paraphrased or absent
 
 
 def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | None:

@@ -200,3 +200,22 @@ def test_how_a_server_ended_that_did_not_fail_is_said(end: str, words: str) -> N
     """uvicorn, server.py; vLLM 0.24.0, entrypoints/launcher.py."""
     log = read_log(f"{STARTED[0]}\nINFO:     Application startup complete.\n{end}")
     assert words in headline(explain(log, None))
+
+
+def test_an_engine_that_logs_below_was_installed_in_the_end() -> None:
+    """Notebooks that try to import the engine, install it and start it."""
+    asks = "installing vLLM... ( No module named 'vllm' )"
+    assert cause_of(asks) == "vllm_not_installed"
+    assert failure_of(asks, STARTED[0]) is None
+    assert cause_of(*STARTED, "ModuleNotFoundError: No module named 'vllm'") == "vllm_not_installed"
+
+
+def test_a_linker_that_does_not_find_the_driver_s_library_fails_a_build_of_flashinfer() -> None:
+    """FlashInfer 0.6.11, jit/cpp_ext.py run_ninja; GNU ld 2.38."""
+    lines = (
+        f"{WORKER} subprocess.CalledProcessError: Command '['ninja', '-v', '-C', '/x']' returned non-zero",
+        f"{WORKER} RuntimeError: Ninja build failed. Ninja output:",
+        f"{WORKER} /usr/bin/ld: cannot find -lcuda: No such file or directory",
+        f"{WORKER} ninja: build stopped: subcommand failed.",
+    )
+    assert cause_of(*STARTED[:1], *lines) == "linker_finds_no_cuda"

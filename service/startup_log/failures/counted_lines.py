@@ -74,7 +74,9 @@ def counted_lines(lines: Sequence[LogLine]) -> CountedLines:
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
     counting = (each for each in _of_messages(known, raised, lines) if each.at not in other)
     known = [_of_client(each, raised, lines) for each in counting]
-    known = without_contradicted(known, raised, lines)
+    counted = without_contradicted(known, raised, lines)
+    other |= {each.at for each in known} - {each.at for each in counted}
+    known = counted
     requests = requests_beside_failures(known, lines)
     other |= _of_requests(raised, lines)
     failed = [each for each in known if each.at not in requests and each.at not in other]

@@ -34,6 +34,8 @@ OF_DEVICES: Final = frozenset(
 """Causes that a device reports of whatever ran on it before, at the next call."""
 CONNECTORS: Final = ("/lmcache/", "/nixl/", "/mooncake/", "/kv_transfer/kv_connector/")
 """Parts of the paths of libraries that move the KV cache."""
+NOT_INSTALLED: Final = "vllm_not_installed"
+"""The cause that says that Python does not find the engine."""
 NEAREST: Final = 4
 """Innermost calls among which the library's own is looked for."""
 OF_BUILDS: Final = ("/setup.py", "/pip-", "/build/")
@@ -97,7 +99,14 @@ def in_connector(raised: Raised, lines: Sequence[LogLine]) -> bool:
 def without_contradicted(
     known: Sequence[KnownWords], raised: Mapping[int, Raised], lines: Sequence[LogLine]
 ) -> list[KnownWords]:
-    """Return known words without those of an installation that failed, where the engine's code ran below."""
+    """Return known words without those of an installation that failed, where the engine's code ran below.
+
+    A program that asks whether the engine is installed, and then installs it, has the engine's lines below.
+    """
+    if any(each.cause.name == NOT_INSTALLED for each in known):
+        by_engine = (at for at in range(len(lines) - 1, -1, -1) if lines[at].origin and lines[at].level)
+        logged = next(by_engine, -1)
+        known = [each for each in known if each.at > logged or each.cause.name != NOT_INSTALLED]
     if all(each.cause.name not in BEFORE_THE_ENGINE for each in known):
         return list(known)
     last = islice(sorted(raised, reverse=True), MOST_CHAINED)
