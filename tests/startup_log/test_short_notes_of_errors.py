@@ -87,7 +87,7 @@ A test on the other node was then **OOM-killed (exit 137)** during the loading o
     ("text", "cause"),
     [
         (ROW, "out_of_memory"),
-        (ROWS, None),
+        (ROWS, "no_memory_for_cache_blocks"),
         (HANGS, "out_of_memory"),
         (
             "It hangs at the start.\nIf you see `RuntimeError: CUDA out of memory`, lower it.\n",

@@ -94,11 +94,16 @@ def test_what_no_program_printed_is_no_failure(shown: str) -> None:
     assert found.cause is None
 
 
-@pytest.mark.parametrize(
-    "name", ["table", "list of tasks", "comments of YAML", "comments of a script", "change"]
-)
+@pytest.mark.parametrize("name", ["list of tasks", "change"])
 def test_without_anything_else_nothing_failed(name: str) -> None:
     assert find_failure(read_lines(SHOWN[name])) is None
+
+
+@pytest.mark.parametrize("name", ["table", "comments of YAML", "comments of a script"])
+def test_without_anything_else_a_note_is_a_persons(name: str) -> None:
+    found = find_failure(read_lines(SHOWN[name]))
+    assert found is not None
+    assert found.paraphrased
 
 
 def test_a_block_of_python_can_hold_a_traceback() -> None:

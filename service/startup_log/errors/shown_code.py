@@ -101,7 +101,7 @@ def blanked(lines: Sequence[LogLine], positions: AbstractSet[int]) -> Sequence[L
 
 def code_in(lines: Sequence[LogLine]) -> set[int]:
     """Return the positions of source code, comments, rows of tables and items of lists of tasks."""
-    found = {*_in_blocks(lines), *_statements(lines), *_comments(lines), *rows(lines), *_tasks(lines)}
+    found = {*_in_blocks(lines), *_statements(lines), *comments(lines), *rows(lines), *_tasks(lines)}
     return found | {*_script(lines), *_flags(lines)}
 
 
@@ -219,7 +219,7 @@ def _flags(lines: Sequence[LogLine]) -> Iterator[int]:
             yield at
 
 
-def _comments(lines: Sequence[LogLine]) -> Iterator[int]:
+def comments(lines: Sequence[LogLine]) -> Iterator[int]:
     """Yield comments beside the lines of a file of configuration or of a script."""
     known = False
     at = 0

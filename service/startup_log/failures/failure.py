@@ -46,6 +46,7 @@ from service.startup_log.failures.named_variables import with_variable
 from service.startup_log.failures.native_backtraces import of_backtrace
 from service.startup_log.failures.newer_pythons import of_newer_python
 from service.startup_log.failures.noted_errors import of_note
+from service.startup_log.failures.notes_apart import notes_apart
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
 from service.startup_log.failures.said_failures import of_hang, of_people
@@ -103,7 +104,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     found = None if found is None else with_error_above(found, printed)
     if found is None or found.paraphrased:
         noted = None if no_report else of_note(lines, beside=found)
-        found = noted or found
+        found = noted or found or (None if no_report else _noted_alone(lines))
     if found is None or (found.cause is None and found.paraphrased and found.follows):
         return found if no_report else of_lost_peer(printed) or found or of_usage(printed)
     found = as_diverged(with_draft(found, lines), lines)
@@ -117,6 +118,13 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     found = as_client_connection(with_loaded_weights(as_refused_request(found)), lines)
     found = with_part_of_check(with_inspected(with_first_error(found, lines), lines))
     return with_form(with_reason(found, lines) if vague else found, lines)
+
+
+def _noted_alone(lines: Sequence[LogLine]) -> Failure | None:
+    """Return the failure of a text that says nothing but notes of failures: rows and comments."""
+    notes = notes_apart(lines)
+    found = None if notes is None else _root_of(printed_lines(notes))
+    return None if found is None else replace(found, paraphrased=True)
 
 
 def _with_cut_end(found: Failure, lines: Sequence[LogLine]) -> Failure:

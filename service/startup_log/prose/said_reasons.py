@@ -28,7 +28,7 @@ _WORDS: Final = (
 """Parts of words of which one is in each such sentence."""
 _SAYS_WHY: Final = re.compile(
     r"(?i)\b(?:this (?:usually|typically|mostly) means (?!nothing)|root cause(?! anal)|cause[*`]{0,3}:|"
-    r"(?:is|was|are|were|been) (?:caused by|due to)|"
+    r"(?:is|was|are|were|been) (?:\w{1,12}ly |often |mostly )?(?:caused by|due to)|"
     r"the (?:actual |real |true |underlying |likely )?(?:cause|reason|culprit)\b.{0,40}\b(?:is|was)|"
     r"(?:so|and|that) the (?:problem|issue) is "
     r"(?!solved|fixed|resolved|still|gone|not|when|with|in\b|on\b|how)|"

@@ -48,7 +48,9 @@ _UNSAID: Final = (
     r"[$\u276f\u279c%] |>>> |#!/|https?://\S+$",
     r"(?:sudo |nohup )?(?:\S{0,80}/)?vllm (?:serve|bench|chat|run-batch|complete) \S{0,120}[/\d-]",
     rf"(?:sudo |nohup )?(?:docker|python3?|pip3?|uv|export|curl|kubectl|helm|git|apt|conda) {_NO_VERB}",
-    # Source code, JSON, and exceptions.
+    # Frames of native code, source code, JSON, and exceptions.
+    r"\S{1,300}\.so[.\d]{0,12}\(\S{0,200}\) ?\[0x",
+    r"(?:export )?[A-Za-z_]\w{0,60}=[\"'$]",
     r"import |from \w+ import|raise \w|def |class \w+[(:]|return |assert |self\.|@\w",
     r"'[^']{1,80}': ?|\"[^\"]{1,80}\": ?|[A-Za-z0-9_.]{1,80}\((?!\) [a-z]{2,20} [a-z]{2,20} )|\s*\^",
     r"(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): ",
@@ -88,7 +90,8 @@ _REASON: Final = re.compile(
 """What shows that a sentence says why, or in which case, something failed."""
 _NAMED_MODEL: Final = re.compile(
     r"(?<![\w./-])(?:[\w.-]{1,60}/)?(?=[\w.-]{0,80}(?:\d[bB](?![a-zA-Z])|-[A-Z]?\d[\d.]{0,4}-[A-Za-z]))"
-    r"[A-Za-z][\w.]{0,40}(?:-[\w.]{1,40}){1,12}"
+    r"[A-Za-z][\w.]{0,40}(?:-[\w.]{1,40}){1,12}",
+    re.ASCII,
 )
 """The name of a model that states its size or version: `Qwen/Qwen3-30B-A3B-GPTQ-Int4`, `GLM-5-FP8`."""
 _FORMAT: Final = re.compile(
@@ -109,6 +112,10 @@ MOST_NAMED: Final = 3
 """Flags of a text that is a command, where a sentence names one or two."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
+_STATE: Final = re.compile(
+    r"\b[A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){0,10}_(?:BLOCKED|STUCK|HUNG|FAILED|READY|PASSED|DONE)\b"
+)
+"""A constant that names the state of a person's own program, and says nothing of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,7 @@ def tells(text: str, message: str) -> bool:
 def plain_words(text: str) -> str:
     """Return the words of a text in small letters, each between blanks, without the addresses of pages."""
     text = _LINK.sub(" ", text) if "://" in text else text
+    text = _STATE.sub(" ", text) if "_" in text else text
     words = (word.strip(".'") for word in _WORD.findall(text.casefold()))
     return f" {' '.join(filter(None, words))} "
 

@@ -118,6 +118,7 @@ class Vocabulary:
     fails: WordGroup
     behaviours: frozenset[str]
     refined: Mapping[str, frozenset[str]]
+    states: re.Pattern[str]
 
 
 @cache
@@ -170,4 +171,5 @@ def vocabulary() -> Vocabulary:
         group("@fails|@crash"),
         frozenset(table["behaviours"]["causes"]),
         {name: frozenset(finer) for name, finer in table["refined"].items()},
+        forms["states"],
     )

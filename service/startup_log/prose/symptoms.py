@@ -45,6 +45,11 @@ _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
 """What shows that a sentence asks something."""
+_ASKS_TO_MEND: Final = re.compile(
+    r"^ (?:\d{1,3} |q )?how (?:to|do i|do you|do we|can i|can we|should i) (?:fix|solve|resolve|handle|mend) "
+    r"(?:[a-z0-9']{1,24} ){0,4}(?:error|errors|exception|failure|crash|issue|problem)s? "
+)
+"""What shows that a question is about an error that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +103,28 @@ def described(
     )
     if title is not None and title.words.isascii() and len(title.words.split()) < LEAST_WORDS:
         title = None
-    if title is not None and (_ASKS.search(title.words) or title.text.endswith("?")):
+    if title is not None and is_question(title):
         title = None
-    return None if title is None or titles_only else Described(title, None, general=True)
+    if titles_only:
+        return None
+    stated = title or next((each for each in troubled if not (wished or expects) and _states(each)), None)
+    return None if stated is None else Described(stated, None, general=True)
+
+
+def is_question(title: Sentence) -> bool:
+    """Whether a title asks something, other than how to mend what it says that failed."""
+    asks = _ASKS.search(title.words) is not None or title.text.endswith("?")
+    return asks and _ASKS_TO_MEND.search(title.words) is None
+
+
+def _states(sentence: Sentence) -> bool:
+    """Whether a sentence below the title says of the engine or a part of it that it fails."""
+    return not sentence.title and states_failure(sentence.text)
+
+
+def states_failure(text: str) -> bool:
+    """Whether a text says of the engine or a part of it that it fails."""
+    return vocabulary().states.search(DENIES.sub(" ", plain_words(text[:LONGEST]))) is not None
 
 
 def _joined(found: Sequence[Sentence]) -> Iterator[Sentence]:
