@@ -71,6 +71,8 @@ def test_note_that_is_all_of_a_text_says_what_failed(text: str, cause: str | Non
         "vllm:\n  # Leaves room, so that the engine does not run out of memory.\n  max_num_seqs: 8\n",
         "| Model | Context | Result |\n|---|---|---|\n| 7B | 32k | 41 tok/s |\n| 70B | 8k | 9 tok/s |\n",
         "| Flag | Default |\n|---|---|\n| --max-model-len | from the model |\n| --seed | 0 |\n",
+        "- **G4 has never run on this account.** If vLLM does not start there, the one change is the card.\n",
+        "# Runbook of the demo\n\nWatch the log, and if the startup fails send it to all of us.\n",
         "How to install vLLM on two nodes with one GPU each?\n",
         "PHASE_B7_BASELINE_BLOCKED: waiting for the review of the report by two people.\n",
     ],

@@ -64,8 +64,8 @@ _UNSAID: Final = (
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))
 """Beginnings of lines that nobody says."""
 _FENCE: Final = re.compile(r"^\s{0,8}(?:```|~~~)")
-_ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f])")
-_CLAUSES: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|(?<=[\u3002\uff01\uff1f\uff0c])")
+_ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])[*_]{0,2}\s+|(?<=[\u3002\uff01\uff1f])")
+_CLAUSES: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])[*_]{0,2}\s+|(?<=[\u3002\uff01\uff1f\uff0c])")
 """Ends of sentences, and of clauses in Chinese, which say one thing each."""
 _HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
 _QUESTION: Final = re.compile(r"(?:Q\d{0,2}|\u95ee\u9898 ?\d{0,2}|\ubb38\uc81c ?\d{0,2}) ?[:\uff1a] ?")
