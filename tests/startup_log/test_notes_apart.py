@@ -70,6 +70,8 @@ def test_note_that_is_all_of_a_text_says_what_failed(text: str, cause: str | Non
         "export A=1\n# Fail fast on an early crash instead of polling a dead server.\nexport B=2\n",
         "vllm:\n  # Leaves room, so that the engine does not run out of memory.\n  max_num_seqs: 8\n",
         "| Model | Context | Result |\n|---|---|---|\n| 7B | 32k | 41 tok/s |\n| 70B | 8k | 9 tok/s |\n",
+        "| Setting | Meaning |\n|---|---|\n| fail_fast | Stop at the first error |\n| tries | Sent again |\n",
+        "services:\n  vllm:\n    restart: on-failure  # restart when the server exits\n",
         "| Flag | Default |\n|---|---|\n| --max-model-len | from the model |\n| --seed | 0 |\n",
         "- **G4 has never run on this account.** If vLLM does not start there, the one change is the card.\n",
         "# Runbook of the demo\n\nWatch the log, and if the startup fails send it to all of us.\n",

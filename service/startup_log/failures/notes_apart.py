@@ -48,9 +48,14 @@ def _rows_apart(lines: Sequence[LogLine]) -> Mapping[int, Sequence[str]]:
     rows = {at: cells for at, line in enumerate(lines) if len(cells := cells_of(line.text)) >= LEAST_CELLS}
     heads = rows.get(rules[0] - 1, []) if rules else []
     told = [at for at in rows if at not in rules and at + 1 not in rules]
-    if not any(is_about_failure(lines[at]) for at in rows):
+    if not (_lists_failures(heads) or any(_lists_failures(rows[at][:1]) for at in told if not heads)):
         return {}
     return {at: list(_with_heads(rows[at], heads)) for at in told}
+
+
+def _lists_failures(cells: Sequence[str]) -> bool:
+    """Whether the heads of a table, or the first cell of a row without any, are about failures."""
+    return any(is_about_failure(LogLine(1, cell, None)) for cell in cells)
 
 
 def _with_heads(cells: Sequence[str], heads: Sequence[str]) -> Iterator[str]:
