@@ -47,10 +47,10 @@ def _rows_apart(lines: Sequence[LogLine]) -> Mapping[int, Sequence[str]]:
     rules = [at for at, line in enumerate(lines) if line.text.startswith("|") and RULE.match(line.text)]
     rows = {at: cells for at, line in enumerate(lines) if len(cells := cells_of(line.text)) >= LEAST_CELLS}
     heads = rows.get(rules[0] - 1, []) if rules else []
-    told = [at for at in rows if at not in rules and at + 1 not in rules]
-    if not (_lists_failures(heads) or any(_lists_failures(rows[at][:1]) for at in told if not heads)):
+    listed = [at for at in rows if at not in rules and at + 1 not in rules]
+    if not (_lists_failures(heads) or any(_lists_failures(rows[at][:1]) for at in listed if not heads)):
         return {}
-    return {at: list(_with_heads(rows[at], heads)) for at in told}
+    return {at: list(_with_heads(rows[at], heads)) for at in listed}
 
 
 def _lists_failures(cells: Sequence[str]) -> bool:
