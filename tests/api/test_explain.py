@@ -172,7 +172,7 @@ def test_the_command_line_reads_a_file_and_draws_it(client: TestClient, tmp_path
 
     assert result.exit_code == 0
     assert result.stdout == client.post("/explain", json=body, headers={"Accept": "text/plain"}).text
-    assert "= line 4: kv cache tokens 25,200, planned 25,200" in result.stdout
+    assert "= lines 4, 5: kv cache tokens 25,200, planned 25,200" in result.stdout
 
 
 @pytest.mark.parametrize(
