@@ -10,6 +10,7 @@ from service.engines.arguments.arguments import releases_with
 from service.engines.refusal import Stage
 from service.explanation.explanation_types import CauseBasis, Diagnosis, SaidCause
 from service.explanation.failure_fixes import memory_fixes, other_fixes
+from service.explanation.free_memory import free_beside_shortage
 from service.explanation.given_flags import REMEDY as GIVEN_REMEDY
 from service.explanation.given_flags import flags_given_all_the_same, means_of_given
 from service.explanation.offers import offers
@@ -83,6 +84,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
             *_of_said_releases(log),
             *_of_draft(logged, cause),
             *beside.notes,
+            *free_beside_shortage(logged),
             *_of_many_gpus(fixes, run),
             *cost_notes(fixes),
         ),

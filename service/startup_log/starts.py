@@ -1,12 +1,12 @@
 """Splits a log into the starts that it holds, and finds how each of them ended."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from service.startup_log.catalogue.known_words import shows_death
+from service.startup_log.catalogue.known_words import known_words, shows_death
 from service.startup_log.catalogue.origins import OF_ENGINE, is_starting
 from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, GONE, MILESTONES, STOPS
 from service.startup_log.catalogue.refused_answers import POSTED
@@ -14,7 +14,7 @@ from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.environment.compose_services import bounds, by_service
 from service.startup_log.errors.exceptions import class_in, raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of, frames_above
-from service.startup_log.failures.failure import DIED, NOT_REACHED, find_failure
+from service.startup_log.failures.failure import DIED, KILLED, NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.logged_failure import Failure, is_of_request
 from service.startup_log.failures.refused_requests import refused_answers
@@ -46,6 +46,8 @@ Source: PyTorch, c10/util/Logging.cpp MessageLogger.
 """
 _OF_UVICORN: Final = "Exception in ASGI application"
 """uvicorn, protocols/http/httptools_impl.py RequestResponseCycle.run_asgi: heads a request's traceback."""
+_OF_KILLS: Final = ("Killed", "killed", "SIGKILL")
+"""Words of which shells and supervisors write one where a process was ended so."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == DIED)
 _INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == INTERRUPTED)
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
@@ -86,8 +88,8 @@ def in_order(lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], bool]:
 def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
     """Return the starts of a log, oldest first; lines before the first one are a start only if it failed."""
     texts = [line.text for line in lines]
-    services = bounds(lines)
-    begins = sorted({*(at for at, _ in lines_containing(texts, BEGINNINGS)), *services})[-MAX_STARTS:]
+    banners = [at for at, _ in lines_containing(texts, BEGINNINGS)]
+    begins = sorted({*banners, *bounds(lines), *_of_other_programs(lines, texts, banners)})[-MAX_STARTS:]
     ends = [0, *(at for at in begins if at), len(lines)]
     starts: list[LoggedStart] = []
     begun_at, begun = 0, False
@@ -95,7 +97,7 @@ def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
         begun = begun or begin in begins
         heading = begin if begun_at == 0 and 0 < begin == ends[1] <= MOST_OF_HEADING else 0
         start = _start(lines[begin - heading : end], begun=begun)
-        if end < len(lines) and not start.milestone and _is_said_alone(start.failure):
+        if end < len(lines) and not start.milestone and _shows_no_failure(start):
             # Nothing happened before the next banner, so that both belong to one start.
             continue
         if len(starts) == 1 and (headed := _under_heading(starts[0], start)) is not None:
@@ -107,13 +109,32 @@ def split_starts(lines: Sequence[LogLine]) -> tuple[LoggedStart, ...]:
     return tuple(starts)
 
 
-def _is_said_alone(failure: Failure | None) -> bool:
+def _of_other_programs(
+    lines: Sequence[LogLine], texts: Sequence[str], banners: Sequence[int]
+) -> Iterator[int]:
+    """Yield the places below a front end's last words from which another engine goes on that then serves.
+
+    Two programs wrote into one file: the banner of the second stands above the end of the first.
+    """
+    for at, _ in lines_containing(texts, GONE):
+        end = next((banner for banner in banners if banner > at), len(lines))
+        reached = _milestones(texts[at + 1 : end]).get(SERVING)
+        if reached is not None and not _is_of_another_server(at + 1 + reached, lines):
+            yield at + 1
+
+
+def _shows_no_failure(start: LoggedStart) -> bool:
     """Whether no line of the engine shows a failure; what a person says of it is about the start below.
 
-    An engine that is said not to be installed was there when it logged its banner.
+    What it logs as a warning it went on without; an engine that is said not to be installed was there when it
+    logged its banner.
     """
-    absent = failure is not None and failure.cause is not None and failure.cause.name == NOT_INSTALLED
-    return failure is None or failure.paraphrased or absent
+    failure = start.failure
+    if failure is None or failure.paraphrased:
+        return True
+    if failure.cause is not None and failure.cause.name == NOT_INSTALLED:
+        return True
+    return any(line.number == failure.line and line.level == "WARNING" for line in start.lines)
 
 
 def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | None:
@@ -188,7 +209,7 @@ def _only_stopped(failure: Failure, stopped: int | None) -> bool:
     """Whether a server that was asked to stop says only that its engine ended with it."""
     if failure.cause is None or stopped is None or failure.paraphrased:
         return False
-    return failure.cause.name == DIED and stopped < failure.line
+    return failure.cause.name in {DIED, KILLED} and stopped < failure.line
 
 
 def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:
@@ -317,9 +338,9 @@ def _raised_beside(at: int, lines: Sequence[LogLine]) -> Failure | None:
 def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failure | None:
     """Return how an engine that had served ended; ``None`` if the log does not show its end."""
     found = lines_containing(texts[served:], DEATHS)
-    if not found:
+    at = served + found[0][0] if found else _kill(lines, texts, served)
+    if at is None:
         return None
-    at = served + found[0][0]
     failure = find_failure(lines[max(served, at - BEFORE_A_DEATH) :])
     if failure is not None and failure.cause is not None and failure.cause.name == FAULT:
         # A person says above the log in which case it happens.
@@ -329,3 +350,11 @@ def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failu
         type_name = class_in(_DIED.type, line.text)
         return Failure(type_name, line.text, line.number, _DIED, {}, serving=True, follows=True)
     return replace(failure, cause=failure.cause or _DIED, serving=True)
+
+
+def _kill(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> int | None:
+    """Return the place where a shell or a supervisor writes that it saw a process ended with SIGKILL."""
+    places = dict.fromkeys(served + at for at, _ in lines_containing(texts[served:], _OF_KILLS))
+    return next(
+        (at for at in places if any(each.cause.name == KILLED for each in known_words([lines[at]]))), None
+    )

@@ -13,6 +13,11 @@ PASTE: Final = f"To have a failure explained, {LINES}"
 BETWEEN: Final = (
     "These lines are vLLM's and show no failure; they hold neither the first nor the last steps of a start."
 )
+WHO_ASKED: Final = (
+    "see at that time what its supervisor did (`journalctl -u UNIT`, `docker events`, "
+    "`kubectl describe pod`: a probe that failed, a new version, a limit)."
+)
+"""Where it stands why a server was ended from outside."""
 ASKED: Final = (
     "What a model needs, and whether it fits a GPU, is answered by `dryserve plan MODEL --gpu GPU`."
 )
@@ -104,8 +109,17 @@ def _without_failure(explanation: Explanation) -> str:
         return _served(log)
     if log.answering and log.stopped_on is None and log.ended_on is None:
         return "The engine serves; the text does not hold its start, and shows no failure."
+    return _of_a_piece(log)
+
+
+def _of_a_piece(log: StartupLog) -> str:
+    """Return what the lines show that hold no failure and no server that came up: its end, or a part."""
     if log.ended_on is not None and not log.milestone:
-        return f"The server ended in order on line {log.ended_on}; this text does not hold the reason."
+        ended = f"The server ended in order on line {log.ended_on}; this text does not hold the reason"
+        return f"{ended}: {WHO_ASKED}"
+    if log.stopped_on is not None and not log.milestone:
+        stopped = f"The server was asked to stop on line {log.stopped_on}, and did so in order"
+        return f"{stopped}; this text shows no failure. Who asked is not in it: {WHO_ASKED}"
     return _unfinished(log)
 
 

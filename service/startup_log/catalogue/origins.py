@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from service.bundled_toml import read_toml
 from service.startup_log.catalogue.added_files import is_of_no_release
+from service.startup_log.catalogue.parts import Part, part_of
 from service.startup_log.catalogue.phrases import CAUSES, FailureCause
 from service.startup_log.errors.exceptions import PYTHON_WORDS, is_check, placed_as
 from service.startup_log.errors.known_classes import (
@@ -16,38 +17,6 @@ from service.startup_log.errors.known_classes import (
 )
 from service.startup_log.errors.tracebacks import NATIVE_FILE, Frame
 from service.startup_log.text.pytest_reports import tests_own
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the engine or of a library, by its files and functions, with the fields of origins.toml."""
-
-    name: str
-    """In words that follow "in"."""
-    files: tuple[str, ...]
-    functions: frozenset[str]
-    causes: Mapping[str, FailureCause]
-    """Causes by the class of the exception; ``*`` stands for all others."""
-    folders: tuple[str, ...] = ()
-    within: tuple[str, ...] = ()
-
-    def has_raised(self, frames: Sequence[Frame]) -> bool:
-        """Whether an exception passed this part and is of its kind; its innermost frame comes first."""
-        if self.within and not any(each in f"/{frames[0].path}" for each in self.within):
-            return False
-        return any(map(self.holds, frames))
-
-    def holds(self, frame: Frame) -> bool:
-        """Whether a frame is in this part.
-
-        The folder of an environment can be called as a package is: /vllm/.venv/lib/python3.12/site-packages.
-        """
-        path = f"/{frame.path}"
-        installed = f"/{path.rpartition(PACKAGES)[2].lstrip('/')}"
-        placed = any(map(installed.__contains__, self.files)) or any(map(path.__contains__, self.folders))
-        if not placed and (self.files or self.folders):
-            return False
-        return not self.functions or frame.function in self.functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +31,6 @@ class FailureOrigin:
     """The message itself names the part, or has words that show the cause."""
 
 
-PACKAGES: Final = "-packages/"
-"""End of the folder that packages are installed in: site-packages, dist-packages."""
 OF_STANDARD_LIBRARY: Final = "Python's own library"
 """The part of what belongs to Python itself, which raises what it is given to read or to run."""
 LEAST_REASON: Final = 3
@@ -318,37 +285,21 @@ def _cause_of(type_name: str, part: Part) -> FailureCause | None:
 
 def _parts_of(frames: Sequence[Frame]) -> Iterator[Part]:
     """Yield the part of each frame, the innermost first."""
-    for frame in frames:
+    for at, frame in enumerate(frames):
         part = next((each for each in _PARTS if each.holds(frame)), None)
-        if part is not None:
+        if part is not None and part.counts(at, frame):
             yield part
-
-
-def _part(table: Mapping[str, Any]) -> Part:
-    known = {cause.name: cause for cause in CAUSES}
-    causes = table.get("causes", {})
-    unknown = sorted({*causes.values()} - known.keys())
-    if unknown:
-        raise ValueError(f"origins.toml, {table['name']}: unknown causes: {unknown}")
-    return Part(
-        table["name"],
-        tuple(table.get("files", ())),
-        frozenset(table.get("functions", ())),
-        {name: known[cause] for name, cause in causes.items()},
-        tuple(table.get("folders", ())),
-        tuple(table.get("within", ())),
-    )
 
 
 _IN_FILE: Final = re.compile(r"\b([\w/.-]{3,120}\.py):(?:\d{1,5}\)? \(|:?)([a-z_]\w{2,80})\b", re.ASCII)
 """A function of a file as people write it: gpu_model_runner.py:execute_model, scheduler.py:386 (schedule)."""
 _CLASS: Final = re.compile(r"\b[A-Z]\w{1,60}(?:Error|Exception)\b", re.ASCII)
 _ORIGINS: Final = read_toml("service.startup_log.catalogue", "origins.toml")
-_PASSED: Final = tuple(map(_part, _ORIGINS["passed"]))
-_CUT: Final = tuple(map(_part, _ORIGINS["cut"]))
-_PARTS: Final = tuple(map(_part, _ORIGINS["part"]))
+_PASSED: Final = tuple(map(part_of, _ORIGINS["passed"]))
+_CUT: Final = tuple(map(part_of, _ORIGINS["cut"]))
+_PARTS: Final = tuple(map(part_of, _ORIGINS["part"]))
 BY_PART: Final[Mapping[str, Part]] = {part.name: part for part in (*_PASSED, *_PARTS)}
-_STEPS: Final = tuple(map(_part, _ORIGINS["step"]))
+_STEPS: Final = tuple(map(part_of, _ORIGINS["step"]))
 _REACHED: Final = tuple(
     (name, frozenset(functions)) for name, functions in _ORIGINS["reached"]["functions"].items()
 )
@@ -363,12 +314,12 @@ _STARTING: Final = frozenset(_ORIGINS["starting"]["functions"])
 _WORDS: Final[Sequence[Mapping[str, Any]]] = _ORIGINS["words"]
 _FIRST: Final[Sequence[Mapping[str, Any]]] = [each for each in _WORDS if each.get("first")]
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
-_NATIVE: Final = tuple(map(_part, _ORIGINS["native"]))
+_NATIVE: Final = tuple(map(part_of, _ORIGINS["native"]))
 MOST_OF_MESSAGE: Final = 600
 """Characters of a message in which files are looked for."""
 ASSERTED: Final = "INTERNAL ASSERT FAILED at"
 """What PyTorch writes of a check of its own: c10/util/Exception.h."""
-_OWN: Final = _part(_ORIGINS["own"])
+_OWN: Final = part_of(_ORIGINS["own"])
 _TEST: Final = FailureOrigin("a test", _BY_NAME["test_not_passed"])
 _READ_BY_TEST: Final = FailureOrigin("a test", _BY_NAME["answer_not_json"])
 _OF_JSON: Final = "/json/"
@@ -376,7 +327,7 @@ _OF_JSON: Final = "/json/"
 _MODIFIED: Final = FailureOrigin(
     "a file that no release of the engine has", _BY_NAME["modified_engine_refuses"], named=True
 )
-_OWNERS: Final = tuple(map(_part, _ORIGINS["owner"]))
+_OWNERS: Final = tuple(map(part_of, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(
     "the transformers library",

@@ -18,6 +18,7 @@ from service.startup_log.prose.titled_features import TitledFeature, titled_feat
 from service.startup_log.prose.titled_settings import claim_of_title, titled_settings
 from service.startup_log.prose.what_works import what_works
 from service.startup_log.text.lines import LogLine
+from service.startup_log.text.platforms import platform_of
 
 _RELEASES: Final = (
     # collect_env; an image's tag; pip and uv; a person.
@@ -115,58 +116,6 @@ _CAPABLE: Final = re.compile(
 )
 """What the engine, torch and Triton say of the device; what they require stands behind other words."""
 _OF_GB10: Final = re.compile(r"(?i)\bDGX[ -]Spark\b|\bsm_?121a?\b")
-_PLATFORM: Final = re.compile(r"[Dd]etected platform (cuda|rocm|cpu|xpu|tpu|hpu|neuron|npu)\b")
-_OTHER_FILES: Final = {
-    "rocm.py": "rocm",
-    "xpu.py": "xpu",
-    "tpu.py": "tpu",
-    "cpu.py": "cpu",
-    "cpu_attn.py": "cpu",
-    "cpu_worker.py": "cpu",
-    "cpu_model_runner.py": "cpu",
-    "xpu_worker.py": "xpu",
-    "xpu_model_runner.py": "xpu",
-    "tpu_worker.py": "tpu",
-    "neuron_worker.py": "neuron",
-    "hpu_worker.py": "hpu",
-    "hpu_model_runner.py": "hpu",
-}
-TITLED: Final = 3
-"""Lines at the beginning of a text in which its title stands."""
-_TAGGED: Final = re.compile(r"\[(ROCm|XPU|CPU|TPU|NPU)(?: Backend)?\]", re.IGNORECASE)
-"""A platform in the brackets of an issue's title."""
-_CALL_OF_OTHER: Final = re.compile(
-    r'File "[^"]{0,400}/vllm/[^"]{0,200}/((?:cpu|xpu|tpu|neuron|hpu)_(?:worker|model_runner|attn)\.py)"'
-)
-"""A call of a file that only one platform uses."""
-_OTHER_WORDS: Final = (
-    ("HIP out of memory", "rocm"),
-    ("vllm-openai-rocm", "rocm"),
-    ("rocm/vllm", "rocm"),
-    ("XPU out of memory", "xpu"),
-    ("tpu_model_runner.py", "tpu"),
-    ("quantization=tpu_int8", "tpu"),
-    ('"backend":"openxla"', "tpu"),
-    ("HSA_STATUS_ERROR", "rocm"),
-    ("HIP error: ", "rocm"),
-    ("AMD Instinct MI", "rocm"),
-    ("UR_RESULT_ERROR_", "xpu"),
-    ("rocm-smi", "rocm"),
-    ("VLLM_ROCM_", "rocm"),
-    ("vllm_ascend", "npu"),
-    ("torch_npu", "npu"),
-    ("vllm_neuron", "neuron"),
-    ("torch_neuronx", "neuron"),
-    ("neuronx_distributed", "neuron"),
-    ("libneuronxla", "neuron"),
-    ("intel/llm-scaler-vllm", "xpu"),
-    ("Intel Arc Pro", "xpu"),
-    ("Intel(R) Arc(TM)", "xpu"),
-    ("+xpu", "xpu"),
-    ("Platform plugin ascend is activated", "npu"),
-    ("Platform plugin metal is activated", "metal"),
-    ("vllm_metal", "metal"),
-)
 MOST_NAMES: Final = 64
 """GPU names that are kept."""
 
@@ -228,7 +177,7 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         gpus=_unique(_gpus(lines)),
         total_mib=None if total is None else int(total[1]),
         mentioned=_unique(_mentions(lines)),
-        platform=_platform(lines),
+        platform=platform_of(lines),
         capability=next(_capabilities(lines), None),
         ray=read_ray_gpus(lines),
         given=tuple(each for each in given_settings(lines) if not any(each in said.words for said in works)),
@@ -313,25 +262,6 @@ def _capabilities(lines: Sequence[LogLine]) -> Iterator[str]:
     for line in lines:
         if "0" in line.text and line.origin is None and (match := _SERIES.search(line.text)) is not None:
             yield _CAPABILITIES[match[1]]
-
-
-def _platform(lines: Sequence[LogLine]) -> str | None:
-    for line in lines[:TITLED]:
-        if line.text[:1] == "[" and (tag := _TAGGED.search(line.text[:80])) is not None:
-            return tag[1].lower()
-    for line in lines:
-        match = _PLATFORM.search(line.text) if "platform " in line.text else None
-        if match is not None:
-            return match[1]
-    for line in lines:
-        if line.origin is not None and (file := line.origin[0].rpartition("/")[2]) in _OTHER_FILES:
-            return _OTHER_FILES[file]
-        if line.text.startswith('File "') and (call := _CALL_OF_OTHER.match(line.text)) is not None:
-            return call[1].partition("_")[0]
-        for words, platform in _OTHER_WORDS:
-            if words in line.text:
-                return platform
-    return None
 
 
 def _unique(names: Iterator[str]) -> tuple[str, ...]:

@@ -4,12 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from service.startup_log.catalogue.engine_errors import EngineError, engine_error, packages_read
-from service.startup_log.catalogue.origins import (
-    PACKAGES,
-    FailureOrigin,
-    gives_reason,
-    innermost_part,
-)
+from service.startup_log.catalogue.origins import FailureOrigin, gives_reason, innermost_part
+from service.startup_log.catalogue.parts import PACKAGES
 from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.errors.tracebacks import Frame
 from service.startup_log.failures.logged_failure import OF_SYSTEM, Failure

@@ -14,7 +14,7 @@ from service.startup_log.catalogue.known_words import (
 from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.catalogue.refused_answers import is_refusal
 from service.startup_log.errors.exceptions import Raised, raised_in
-from service.startup_log.errors.harmless_errors import harmless, of_other_platforms
+from service.startup_log.errors.harmless_errors import harmless, of_commands, of_other_platforms
 from service.startup_log.errors.shown_text import of_no_program, without_devices
 from service.startup_log.errors.tracebacks import (
     frames_above,
@@ -38,6 +38,8 @@ _REFUSED: Final = "Error code: 4"
 GENERAL: Final = frozenset({"feature_not_supported", "settings_refused", "engine_fault", "call_not_known"})
 """Causes of a start whose words an answer has too; others say of a request what is wrong with it."""
 _REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_refused")
+RESTARTS: Final = "crash_loop"
+"""The cause that says only that a container ended."""
 MOST_QUOTED: Final = 64
 """Exceptions with the words of a title above which calls are looked for."""
 QUOTES: Final = "\"'`.\u2026"
@@ -71,6 +73,8 @@ def counted_lines(lines: Sequence[LogLine]) -> CountedLines:
     other = _of_others(raised, known, lines) | summary
     other |= _repeated_above(raised, other, lines)
     other |= without_devices(lines) if raised.keys() - other else set()
+    if any(each.cause.name == RESTARTS for each in known):
+        other |= of_commands(raised, lines)
     other |= mended({*raised, *(each.at for each in known)} - other, lines)
     counting = (each for each in _of_messages(known, raised, lines) if each.at not in other)
     known = [_of_client(each, raised, lines) for each in counting]

@@ -17,6 +17,7 @@ from service.startup_log.failures.logged_failure import Failure, is_of_request, 
 from service.startup_log.failures.titles import OF_PYTHON, as_described, beside
 from service.startup_log.prose.complaints import describes_change, is_complaint, reports_failure
 from service.startup_log.prose.labelled_parts import REASON, labelled
+from service.startup_log.prose.misspelt import misspelt
 from service.startup_log.prose.paraphrases import paraphrased_shortage
 from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences, title_of
 from service.startup_log.prose.symptoms import Described, complains, described, proposes, wishes
@@ -155,4 +156,8 @@ def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | N
         complains = failing or any(is_complaint(each, cause) for each in near)
         if line.number != wished and complains:
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
-    return None
+    found = misspelt(said, [words for _, words in _PROSE])
+    if found is None or found[0].line.number == wished:
+        return None
+    sentence, cause = found[0], _PROSE[found[1]][0]
+    return Failure("", sentence.text[:MAX_MESSAGE], sentence.line.number, cause, {}, paraphrased=True)

@@ -24,7 +24,7 @@ from service.startup_log.errors.exceptions import (
 from service.startup_log.errors.tracebacks import HEADER, frames_above
 from service.startup_log.failures.checking_part import with_checking_part
 from service.startup_log.failures.client_connections import as_client_connection
-from service.startup_log.failures.counted_lines import counted_lines
+from service.startup_log.failures.counted_lines import RESTARTS, counted_lines
 from service.startup_log.failures.described_failures import in_words, of_quoting_title
 from service.startup_log.failures.diverged_ranks import as_diverged
 from service.startup_log.failures.errors_above import with_error_above
@@ -74,8 +74,8 @@ CRASHED: Final = frozenset({"process_crashed", "bus_error"})
 DEADLY: Final = frozenset({"media_longer_than_encoder_cache"})
 """Causes of refused requests that can end the engine too, as texts of 2026 report: the encoder's cache has
 no room for the item (vLLM 0.19.0, v1/core/encoder_cache_manager.py)."""
-RESTARTS: Final = "crash_loop"
-"""The cause that says only that a container ended again and again."""
+KILLED: Final = "process_killed"
+"""The cause of a process that its shell or its supervisor saw ended with SIGKILL."""
 REQUEST: Final = "request_failed"
 """The cause that says only that a request was not answered."""
 _NOT_LOADED: Final = "kernel image is invalid"
@@ -231,7 +231,8 @@ def _of_weak(
             each for each in weak if each.cause is best.cause and best.cause.form_of(lines[each.at].text)
         )
         raised_by_another = (each for each in weak if each.at in raised and each.cause is not best.cause)
-        best = next(chain(raised_by_another, ended), best)
+        killed = (each for each in weak if each.cause.name == KILLED)
+        best = next(chain(raised_by_another, ended, killed), best)
     named = next((each for each in roots if each.in_prose and each.type not in HEADINGS), None)
     if named is not None and best.cause.name in OF_OTHERS and not named.type.endswith(OF_WRAPPERS):
         return with_cut_calls(of_exception(named, lines), lines)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.startup_log.catalogue.origins import origin_of
+from service.startup_log.catalogue.origins import likely_origin
 from service.startup_log.errors.known_classes import file_of_call
 from service.startup_log.errors.tracebacks import Frame
 from service.startup_log.failures.logged_failure import Failure
@@ -29,7 +29,7 @@ def with_named_file(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         return failure
     functions = (found[1] or found[2] for text in said for found in _FUNCTION.finditer(text))
     frames = (Frame(f"/{paths.pop()}", next(functions, "")),)
-    origin = origin_of(failure.type, frames)
+    origin = likely_origin(failure.type, failure.message, frames)
     if origin.cause is None:
         return failure
     return replace(failure, cause=origin.cause, origin=origin, frames=frames, follows=False)

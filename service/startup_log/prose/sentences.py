@@ -46,6 +46,8 @@ _UNSAID: Final = (
     # Checks of a form, tables, code, flags; prompts, links alone; commands, and not sentences about them.
     r"[-*] \[[ xX]\]|\||[{}\[\]]|<(?!/?think)|--?[a-z]\S*(?:\s+\S+){0,2}$",
     r"[$\u276f\u279c%] |>>> |#!/|https?://\S+$",
+    # Steps that a script prints: `==> Waiting for the server`, `[+] Building`, `[1/4] Starting`.
+    r"={1,3}> |-{2,3}> |:: |\[[+*!]\] |\[\d{1,3}/\d{1,3}\] ",
     r"(?:sudo |nohup )?(?:\S{0,80}/)?vllm (?:serve|bench|chat|run-batch|complete) \S{0,120}[/\d-]",
     rf"(?:sudo |nohup )?(?:docker|python3?|pip3?|uv|export|curl|kubectl|helm|git|apt|conda) {_NO_VERB}",
     # Frames of native code, source code, JSON, and exceptions.

@@ -42,6 +42,9 @@ _ORIGIN: Final = re.compile(r"(?:\[|(?<=:\d\d )|(?<=\.\d\d\d ))([A-Za-z0-9_/]{1,
 _LEVEL: Final = re.compile(
     r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?=: |:$| {1,4}(?:(?:\d{4}-)?\d\d-\d\d |\[))"
 )
+_CUT_LEVEL: Final = re.compile(r"\s{0,8}([A-Z]{2,7}) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?: |\.\d{3} )\[")
+"""The level of a text's first line whose beginning was not copied: `ARNING 09-16 10:54:42 [a.py:20]`."""
+LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _HEADINGS: Final = ("# ", "## ", "### ", "#### ")
 """Beginnings of a person's headings in Markdown; a level in one of them is not that of a log line."""
 _WARNS: Final = re.compile(r"\b[A-Za-z]{0,40}Warning: |\[W[0-9 ][^\]]{0,60}\.cpp:[0-9]{1,6}\]")
@@ -278,6 +281,8 @@ def _level_without_name(text: str) -> str:
     """Return the level of a line of a library that writes it in its own way; empty for any other."""
     if "NCCL INFO" in text:
         return "INFO"
+    if (cut := _CUT_LEVEL.match(text)) is not None:
+        return next((name for name in LEVELS if name.endswith(cut[1])), "")
     if ".py:" in text[:MAX_WARNED] and _WARNS_AT.match(text) is not None:
         return "WARNING"
     return "WARNING" if _WARNS.search(text) else ""
