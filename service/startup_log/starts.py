@@ -12,7 +12,7 @@ from service.startup_log.catalogue.phrases import BEGINNINGS, CAUSES, DEATHS, GO
 from service.startup_log.catalogue.refused_answers import POSTED
 from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.environment.compose_services import bounds, by_service
-from service.startup_log.errors.exceptions import class_in, raises
+from service.startup_log.errors.exceptions import QUIET, class_in, raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of, frames_above
 from service.startup_log.failures.failure import DIED, KILLED, NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
@@ -126,15 +126,15 @@ def _of_other_programs(
 def _shows_no_failure(start: LoggedStart) -> bool:
     """Whether no line of the engine shows a failure; what a person says of it is about the start below.
 
-    What it logs as a warning it went on without; an engine that is said not to be installed was there when it
-    logged its banner.
+    What it logs as a warning or below it went on without; an engine that is said not to be installed was
+    there when it logged its banner.
     """
     failure = start.failure
     if failure is None or failure.paraphrased:
         return True
     if failure.cause is not None and failure.cause.name == NOT_INSTALLED:
         return True
-    return any(line.number == failure.line and line.level == "WARNING" for line in start.lines)
+    return any(line.number == failure.line and line.level in QUIET for line in start.lines)
 
 
 def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | None:

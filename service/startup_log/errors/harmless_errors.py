@@ -46,6 +46,8 @@ _THERE: Final = (
         for name in ("ROCm", "rocm", "XPU", "xpu", "CPU", "cpu", "TPU", "tpu", "HPU", "hpu")
     ),
     "rocm/vllm",
+    "Platform plugin hpu is activated",
+    "Platform plugin ascend is activated",
 )
 """vLLM 0.8.0 to 0.33.0, platforms/__init__.py: what it logs of platforms; AMD's image."""
 
