@@ -10,6 +10,9 @@ UV_VERSION := 0.13.8
 ENGINE ?= docker
 IMAGE ?= dryserve
 
+# The suite starts many processes: with this variable each of them would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup serve plan test quick coverage lint bench accuracy advice mutations oracle oracle-llamacpp oracle-sglang test-engine test-alloc test-gpu test-probe openapi clients image manifests load sbom audit test-replicas fuzz lock clean speed
 

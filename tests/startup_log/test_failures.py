@@ -12,7 +12,7 @@ import pytest
 from service.startup_log.failures.logged_failure import Failure
 from service.startup_log.log import read_log
 from tests.accuracy.startups_rows import DATA, Row
-from tests.startup_log.logged_rows import logged_lines, started_rows
+from tests.startup_log.logged_rows import read_row, started_rows
 
 CAUSES = tomllib.loads((DATA / "log-causes.toml").read_text("utf-8"))
 FAILED = [row for row in started_rows() if row["status"] != "ok"]
@@ -21,7 +21,7 @@ SILENT = CAUSES["silent"]
 
 @pytest.mark.parametrize("row", FAILED, ids=lambda row: row["id"])
 def test_a_failure_that_says_why_is_named(row: Row) -> None:
-    failure = read_log(logged_lines()[row["id"]]).failure
+    failure = read_row(row["id"]).failure
     named = failure.cause.name if failure is not None and failure.cause is not None else None
 
     if row["id"] in SILENT:
@@ -39,7 +39,7 @@ def test_no_start_that_succeeded_is_called_a_failure() -> None:
     started = [row["id"] for row in started_rows() if row["status"] == "ok"]
 
     assert len(started) > 350
-    assert [name for name in started if read_log(logged_lines()[name]).failure is not None] == []
+    assert [name for name in started if read_row(name).failure is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_numbers_are_those_that_a_reader_found(name: str, keys: str) -> None:
     """Where our reading has a number, a person's reading of the same row has the same."""
     wrong, read = [], 0
     for row in started_rows():
-        number = read_log(logged_lines()[row["id"]]).number(name)
+        number = read_row(row["id"]).number(name)
         if number is None or keys not in row:
             continue
         read += 1

@@ -76,12 +76,15 @@ def test_a_secret_is_in_nothing_that_is_read(name: str, secret: str, around: str
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_hostile_log_costs_no_more_than_its_length(unit: str) -> None:
-    """A log of the greatest size takes seconds at most, so that no expression backtracks without bound."""
-    text = hostile_log(unit, MAX_CHARACTERS)
+    """A quarter of the greatest log takes a second at most, so that no expression backtracks without bound.
+
+    ``make bench`` reads the whole size.
+    """
+    text = hostile_log(unit, MAX_CHARACTERS // 4)
     started = time.process_time()
     read_log(text)
 
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 2.5
 
 
 @pytest.mark.parametrize("mark", ["# ", "// "])
