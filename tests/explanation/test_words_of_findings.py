@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from service.advisor.candidates.refusal import Fix
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.request.plan_request import EngineChoice, PlanRequest
+from service.application.text.cause_words import PHRASES, UNKNOWN, cause_in_words
 from service.application.text.compared_values import FEW_FINDINGS
 from service.application.text.explanation import render_explanation
 from service.application.text.words import change_words
 from service.engines.flags import ServeFlags
 from service.explanation.explain import explain
-from service.explanation.explanation_types import Agreement, Finding
+from service.explanation.explanation_types import Agreement, Assumption, Finding
 from service.gpus.catalog import find_gpu
+from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.log import read_log
 from service.units import gib_amount, gib_text
 from tests.accuracy.startups_models import find_model
@@ -104,3 +106,34 @@ def test_each_fix_of_a_failed_start_is_named_once() -> None:
     assert ": --max-model-len 35600" in " ".join(lines)
     assert not any("Fix:" in line or "fp8_e4m3" in line for line in lines)
     assert any("--kv-cache-dtype fp8:" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("RuntimeError: NCCL error in: NCCLUtils.hpp:219, unhandled system error", "NCCL failed"),
+        ("OSError: [Errno 98] Address already in use", "address in use"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.44 GiB.", "out of memory"),
+    ],
+)
+def test_a_cause_is_said_in_words(log: str, said: str) -> None:
+    assert _text(log).splitlines()[0].endswith(f": {said}.")
+
+
+def test_every_phrase_is_of_a_cause_and_no_cause_has_underscores() -> None:
+    names = {each.name for each in CAUSES}
+
+    assert names > set(PHRASES)
+    assert not [name for name in names if "_" in cause_in_words(name)]
+    assert cause_in_words(None) == UNKNOWN
+
+
+def test_a_plan_is_asked_for_only_where_it_can_show_the_failure() -> None:
+    """No plan shows that a library is missing; one shows whether memory is enough."""
+    missing = "ModuleNotFoundError: No module named 'decord'"
+    memory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.44 GiB."
+
+    unknown = (Assumption("model", "", "the log does not name the model"),)
+
+    assert "Cannot plan" not in render_explanation(explain(read_log(missing), None, missing=unknown))
+    assert "Cannot plan" in render_explanation(explain(read_log(memory), None, missing=unknown))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from service.application.text.cause_words import cause_in_words
 from service.application.text.compared_values import Listed, compared
 from service.application.text.flags_read import flags_read
 from service.application.text.headline import headline
@@ -62,9 +63,10 @@ def _lines(explanation: Explanation, listed: Listed, *, flags: bool) -> Iterator
     if request is not None:
         yield f"Compared with the plan of vLLM {request.engine.version} on {request.gpus[0].id}:"
         yield f"  {explanation.command}"
-    yield from _assumed("assumed", explanation.assumptions)
-    for missing in explanation.missing:
-        yield f"  Cannot plan: {missing.why}.{_remedy(missing)}"
+    if _plan_can_show(explanation):
+        yield from _assumed("assumed", explanation.assumptions)
+        for missing in explanation.missing:
+            yield f"  Cannot plan: {missing.why}.{_remedy(missing)}"
     if request is None and flags:
         yield from flags_read(explanation.log)
     if explanation.findings:
@@ -75,6 +77,20 @@ def _lines(explanation: Explanation, listed: Listed, *, flags: bool) -> Iterator
         yield f"Not counted: --{flag.replace('_', '-')} ({why})"
     for note in explanation.notes if explanation.ending is None else ():
         yield f"! {note}"
+
+
+def _plan_can_show(explanation: Explanation) -> bool:
+    """Return whether a plan tells of how the start ended: of its failure, or of a figure that differs.
+
+    A plan has no stage for causes such as a missing library or a lost peer.
+    """
+    ending = explanation.ending
+    return (
+        ending is None
+        or ending.cause is None
+        or bool(ending.stage)
+        or any(finding.agreement is Agreement.DIFFERS for finding in explanation.findings)
+    )
 
 
 def _remedy(missing: Assumption) -> str:
@@ -141,7 +157,7 @@ def _ending(ending: Diagnosis) -> Iterator[str]:
 def _said(said: SaidCause) -> Iterator[str]:
     """Yield what the text says beside the program's own message, and what would help then."""
     yield f"The text says on line {said.line}: {cut(said.words, MOST_OF_SAID)}"
-    yield f"  No message of the program shows it. If it is so: {said.cause.replace('_', ' ')}. {said.remedy}"
+    yield f"  No message of the program shows it. If it is so: {cause_in_words(said.cause)}. {said.remedy}"
 
 
 def _where(ending: Diagnosis) -> str:

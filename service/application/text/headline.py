@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from service.application.text.cause_words import cause_in_words
 from service.application.text.words import MOST_OF_A_MESSAGE, cut
 from service.explanation.explanation_types import CauseBasis, Diagnosis, Explanation
 from service.explanation.wanted_lines import LINES
@@ -34,8 +35,6 @@ STOPS: Final = "ends_without_a_word"
 """The cause of a log that stops in the middle of a start."""
 DIED: Final = "engine_died_serving"
 """The cause of which a text says only that the engine ended."""
-IN_WORDS: Final = {DIED: "a process of the engine ended"}
-"""Causes whose names say another thing of a start than of an engine that serves."""
 OF_THE_PROGRAM: Final = "program_fault"
 OF_CLIENTS: Final = frozenset({"server_not_reached", "client_timed_out", "client_keyword_unknown"})
 """Causes of a client that got no answer, which is no request that the engine refused."""
@@ -46,7 +45,7 @@ def headline(explanation: Explanation) -> str:
     log, ending = explanation.log, explanation.ending
     if ending is None:
         return _without_failure(explanation)
-    cause = IN_WORDS.get(ending.cause or "", (ending.cause or "a cause that is not known").replace("_", " "))
+    cause = cause_in_words(ending.cause)
     if ending.basis is CauseBasis.PARAPHRASED:
         if ending.type:
             return f"The failure on line {ending.line} is, by its words alone: {cause}."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.advisor.candidates.refusal import Fix
+from service.application.text.cause_words import cause_in_words
 from service.application.text.compared_values import MARKS, number_in_words
 from service.application.text.headline import headline
 from service.application.text.words import change_words, printable, verdict_words
@@ -126,7 +127,7 @@ def _cause(ending: Diagnosis, start: PageQuestion) -> CauseText:
     planned = ending.planned
     message = f"{ending.type}: {ending.message}" if ending.type else ending.message
     return CauseText(
-        name=(ending.cause or "a cause that is not known").replace("_", " "),
+        name=cause_in_words(ending.cause),
         message=plain(hide_secrets(message)),
         line=ending.line,
         means=ending.means,
