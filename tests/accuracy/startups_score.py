@@ -3,9 +3,10 @@
 A term counts only where it is the same under everything that the row leaves open (releases, GPU types).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from math import ceil, floor
 
 from packaging.version import Version
@@ -118,8 +119,9 @@ def score(startup: Startup) -> Iterator[Score | Omitted]:
             yield Omitted(startup.id, term, str(error), startup.source)
 
 
-def runs_of(startup: Startup, flags: ServeFlags) -> list[Run]:
-    """Plan a start under every release and GPU type that it may have had."""
+@lru_cache(maxsize=16)
+def runs_of(startup: Startup, flags: ServeFlags) -> Sequence[Run]:
+    """Plan a start under every release and GPU type that it may have had; the terms of one start share it."""
     runs = []
     for release in startup.releases:
         for gpu in startup.gpus:
@@ -283,6 +285,7 @@ def _free(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple[
     return _one(values)
 
 
+@lru_cache(maxsize=16)
 def _pinned_run(startup: Startup, run: Run, size: int) -> Candidate:
     flags = replace(startup.flags, kv_cache_memory_bytes=max(1, size))
     request = _request(startup, run.gpu, flags)
@@ -330,7 +333,7 @@ def _for_requests(run: Run) -> bool:
     return error is not None and error.stage is Stage.RUN and error.message.startswith("max_num_seqs")
 
 
-def _before_memory(runs: list[Run]) -> bool:
+def _before_memory(runs: Sequence[Run]) -> bool:
     return all(run.candidate.memory is None and run.candidate.error is not None for run in runs)
 
 

@@ -18,6 +18,7 @@ from service.application.text.words import (
 )
 from service.calibration.from_logs import StoredLog
 from service.explanation.explanation_types import (
+    Agreement,
     Assumption,
     CauseBasis,
     Diagnosis,

@@ -1,10 +1,12 @@
 """What kernels add to weights in 8-bit floats while they convert them after loading."""
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.architecture.weight_schemes import Granularity, WeightFormat, WeightScheme
 from service.memory.budget_types import Basis, Estimate
@@ -37,6 +39,19 @@ def converted_fp8(
     schemes = () if quantization is None else (quantization.expert_scheme, *_named(architecture))
     if not any(each is not None and each.format is WeightFormat.FP8 for each in schemes):
         return NOTHING
+    added = _added_to_stage(architecture, deployment, release, layers, kernel)
+    return exact(added, Basis.COMPUTED, constants.sources["fp8_kernels"])
+
+
+@LONG_LISTS.emptied
+@lru_cache(maxsize=64)
+def _added_to_stage(
+    architecture: ModelArchitecture,
+    deployment: Parallelism,
+    release: Version,
+    layers: range,
+    kernel: Fp8Kernel,
+) -> int:
     sizes = module_bytes_of(architecture, deployment, release)
     added = 0
     for modules, count in counted_layers(architecture, deployment, release, layers):
@@ -44,7 +59,7 @@ def converted_fp8(
             scheme = sizes.scheme_of(module)
             if scheme is not None and scheme.format is WeightFormat.FP8:
                 added += count * _added(module, scheme, kernel, sizes.element_bytes)
-    return exact(added, Basis.COMPUTED, constants.sources["fp8_kernels"])
+    return added
 
 
 def _named(architecture: ModelArchitecture) -> tuple[WeightScheme | None, ...]:

@@ -1,10 +1,12 @@
 """Indices of the activation order that experts are built with, and that loading frees."""
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import exact
@@ -25,9 +27,15 @@ def freed_indices(
 
     A checkpoint that uses the activation order keeps its indices.
     """
+    return exact(-_freed(architecture, deployment, release, layers), Basis.COMPUTED, SOURCE)
+
+
+@LONG_LISTS.emptied
+@lru_cache(maxsize=64)
+def _freed(architecture: ModelArchitecture, deployment: Parallelism, release: Version, layers: range) -> int:
     built = module_bytes_of(architecture, deployment, release)
     if not built.layout.activation_order_indices:
-        return exact(0, Basis.COMPUTED, SOURCE)
+        return 0
     kept = replace(built, layout=replace(built.layout, activation_order_indices=False))
     freed = 0
     for modules in layer_modules_of(architecture, deployment, release)[layers.start : layers.stop]:
@@ -35,4 +43,4 @@ def freed_indices(
             scheme = built.scheme_of(module) if isinstance(module, Experts) else None
             if scheme is not None and not scheme.activation_order:
                 freed += built.module(module) - kept.module(module)
-    return exact(-freed, Basis.COMPUTED, SOURCE)
+    return freed
