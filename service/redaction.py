@@ -48,13 +48,13 @@ _SECRETS: Final = (
     # Several words after a flag such as `--api-key`; a word with a slash is a model, not a key.
     _Secret(
         _OPTIONS,
-        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
+        r"(?i)((?<![0-9])--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=))"
         rf"(?!-|{_QUOTE})[^\s/'\",)\]}}]{{1,4096}}+(?:\s{{1,4}}(?!-)[^\s/'\",)\]}}]{{1,4096}}+(?=\s|$)){{0,16}}",
     ),
     # A quoted value after a flag, with its blanks.
     _Secret(
         _OPTIONS,
-        r"(?i)(--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=)(?P<quote>['\"]))"
+        r"(?i)((?<![0-9])--?(?:api[-_]key|hf[-_]token|token|password|secret)(?:\s{1,4}|=)(?P<quote>['\"]))"
         r"(?:(?!(?P=quote)).){1,4096}",
     ),
     # All values of a header that holds several.

@@ -121,6 +121,8 @@ def test_a_secret_is_hidden(text: str) -> None:
         "num_speculative_tokens must be given; the nearest are num_speculative_tokens",
         "vllm serve org/name --max-num-seqs 8 --served-model-name name",
         "the Hub does not accept the token that was sent for a/b",
+        # vllm-project/vllm#57680: how long a prompt is.
+        "a ~122-token prompt, and a 23-token answer",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:

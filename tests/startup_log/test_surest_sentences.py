@@ -190,6 +190,9 @@ The session crashes easily when images are involved, and in plan mode too.
         "The crash is not due to the memory but because NCCL times out between the ranks",
         "collective_timed_out",
     ),
+    # vllm-project/vllm#16671, and a GPU that an image does not find (NVIDIA Container Toolkit).
+    ("Having issues installing vllm on an aarch64 computer", "install_failed"),
+    ("# Image can not work on WSL2\n\nIt just doesn't recognize the GPU, and runs on.\n", "no_gpu_visible"),
     # vllm-project/vllm#34641: a comment of a script that says what the command printed (aiter's own message).
     (
         """vLLM crashes on MI300X

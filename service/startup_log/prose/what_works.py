@@ -41,7 +41,8 @@ _GIVEN: Final = re.compile(
 """What names that with which it works, or the case in which it does."""
 _NOT: Final = re.compile(
     r"(?i)\b(?:not|never|should|would|could|may|might|must|will(?! (?:re)?solve| fix)|expect\w{0,3}|intended|"
-    r"supposed|hop(?:e|ing)|seems? to|unable|none|nothing|neither|cannot|can't|no (?:luck|amount)|"
+    r"supposed|hop(?:e|ing)|seems? to|looks? like|unable|none|nothing|neither|"
+    r"cannot|can't|no (?:luck|amount)|"
     r"to see (?:if|whether)|whether|wonder\w{0,3}|all works|for a while|like to|try|until|once it|usually|"
     r"sometimes|how|feature|confused|(?:running|run|ran) into|"
     r"(?:happens?|occurs?|fails?|crash\w{0,2}|persists?) even|"
