@@ -134,6 +134,24 @@ def test_a_title_that_complains_is_quoted_without_a_cause(title: str) -> None:
     assert title in failure.message
 
 
+def test_a_failure_that_a_person_met_is_quoted() -> None:
+    """InftyAI/llmaz#268: a title that says nothing of it, and no cause that is known."""
+    failure = read_log(
+        "# Backends of popular models\n\n"
+        "When I use this one as the backend, there seems to be an error in some part of it.\n"
+    ).failure
+    none = read_log("# Backends of popular models\n\nI get no error with this one as the backend.\n").failure
+    # NanoNets/docext#32: what a change mends is no failure that is left.
+    mended = read_log(
+        "# fix: update the endpoint\n\nI encountered a recurring error in the web page.\n"
+    ).failure
+
+    assert failure is not None
+    assert mended is None
+    assert (failure.cause, failure.line) == (None, 3)
+    assert none is None
+
+
 def test_a_list_of_what_a_change_does_is_no_failure() -> None:
     """triton-inference-server/triton_cli#61."""
     log = read_log(
@@ -185,6 +203,11 @@ The session crashes easily when images are involved, and in plan mode too.
     # RFC 9110, 503: a server that answers so is no Hub.
     ("The model outputs 503 after an hour", "server_not_reached"),
     ("Hugging Face model download returns 429 too many requests", "hub_unavailable"),
+    # vllm-project/vllm#45591: what does not end, and not the calls.
+    (
+        "`--override-generation-config` drops `eos_token_id`: tool-calling generation never stops",
+        "output_does_not_end",
+    ),
     # What is not the reason, and what is.
     (
         "The crash is not due to the memory but because NCCL times out between the ranks",

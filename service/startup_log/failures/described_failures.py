@@ -15,7 +15,12 @@ from service.startup_log.errors.exceptions import QUIET, class_in
 from service.startup_log.errors.harmless_errors import is_harmless
 from service.startup_log.failures.logged_failure import Failure, is_of_request, is_wrapper, of_known
 from service.startup_log.failures.titles import OF_PYTHON, as_described, beside
-from service.startup_log.prose.complaints import describes_change, is_complaint, reports_failure
+from service.startup_log.prose.complaints import (
+    describes_change,
+    is_complaint,
+    is_titled_as_commit,
+    reports_failure,
+)
 from service.startup_log.prose.labelled_parts import REASON, labelled
 from service.startup_log.prose.misspelt import misspelt
 from service.startup_log.prose.paraphrases import paraphrased_shortage
@@ -118,7 +123,12 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
         answer = refused_answer(lines)
         if answer is not None:
             return of_known(KnownWords(*answer, {}), (), {}, lines)
-    says_nothing = found is None or (found.cause is None and is_wrapper(found.sentence.line.text))
+    says_nothing = found is None or (
+        found.cause is None
+        and (
+            is_wrapper(found.sentence.line.text) or (not found.sentence.title and is_titled_as_commit(lines))
+        )
+    )
     return None if found is None or says_nothing else _with_quoted_class(as_described(found))
 
 

@@ -98,6 +98,11 @@ def _lists_steps(lines: Sequence[LogLine]) -> bool:
     return len(items) >= LEAST_ITEMS and len(items) == len(below) and all(map(_STEP.match, items))
 
 
+def is_titled_as_commit(lines: Sequence[LogLine]) -> bool:
+    """Whether the title of a text is that of a commit: `fix: update the endpoint`."""
+    return _OF_COMMIT.match(next((line.text for line in lines if line.text), "")) is not None
+
+
 _TASK: Final = re.compile(
     r"\s{0,12}[-*+] \[[ xX]\] {1,4}(?!(?:i|i've|i'm|please|make sure|the bug|issues?|if this|this)\b)",
     re.IGNORECASE,

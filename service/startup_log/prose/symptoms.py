@@ -41,6 +41,14 @@ _OF_EXCEPTION: Final = "raises failed "
 """What an exception says of itself by being one, in the words of people."""
 _ROADMAP: Final = re.compile(r" (?:roadmap|release plan|milestone plan) ")
 """What shows that a title is of a plan."""
+_MET: Final = re.compile(
+    r" (?:i|we|i'm|we're|i've|we've|it|there)"
+    r"(?: (?:still|now|also|always|then|just|am|are|have|keep|kept|seems? to)){0,3} "
+    r"(?:get|got|getting|face|faced|facing|hit|hitting|see|saw|seeing|encounter|encountered|encountering|"
+    r"receive|received|meet|met|run into|ran into|running into|be)(?: [a-z0-9]{1,16}){0,3} "
+    r"(?:error|errors|exception|crash|failure|hang|timeout|segfault) "
+)
+"""What shows that a person met a failure: `I get the following error`."""
 _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
@@ -107,8 +115,9 @@ def described(
         title = None
     if titles_only:
         return None
-    stated = title or next((each for each in troubled if not (wished or expects) and _states(each)), None)
-    return None if stated is None else Described(stated, None, general=True)
+    if title is None and not (wished or expects):
+        title = next((each for each in troubled if _states(each) or _is_met(each)), None)
+    return None if title is None else Described(title, None, general=True)
 
 
 def is_question(title: Sentence) -> bool:
@@ -125,6 +134,12 @@ def _states(sentence: Sentence) -> bool:
 def states_failure(text: str) -> bool:
     """Whether a text says of the engine or a part of it that it fails."""
     return vocabulary().states.search(DENIES.sub(" ", plain_words(text[:LONGEST]))) is not None
+
+
+def _is_met(sentence: Sentence) -> bool:
+    """Whether a person says below the title that they met a failure."""
+    words = DENIES.sub(" ", sentence.words)
+    return not sentence.title and _MET.search(words) is not None
 
 
 def _joined(found: Sequence[Sentence]) -> Iterator[Sentence]:
