@@ -1,6 +1,6 @@
 """Fields of a config that are null where its class takes no null, or where the engine needs a number."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -26,12 +26,15 @@ def _in_force(name: str, release: Version) -> Iterator[Mapping[str, Any]]:
 @cache
 def _typed(release: Version) -> frozenset[tuple[str, str]]:
     """Return the types of configs, and the fields of each that may not be null."""
-    return frozenset(
-        (model_type, name)
-        for entry in _in_force("typed", release)
-        for name, types in entry["fields"].items()
-        for model_type in types
-    )
+    refused: set[tuple[str, str]] = set()
+    for entry in _in_force("typed", release):
+        refused |= _pairs(entry.get("fields", {}))
+        refused -= _pairs(entry.get("taken", {}))
+    return frozenset(refused)
+
+
+def _pairs(fields: Mapping[str, Sequence[str]]) -> set[tuple[str, str]]:
+    return {(model_type, name) for name, types in fields.items() for model_type in types}
 
 
 def check_null_fields(architecture: ModelArchitecture, release: Version) -> None:

@@ -246,6 +246,15 @@ def test_qwen_2_slides_on_all_layers_or_on_none(specified: dict[str, Any], windo
     assert [getattr(layer.mixer, "sliding_window", 0) for layer in model.layers] == [window] * 4
 
 
+def test_a_config_class_keeps_no_window_that_it_does_not_use() -> None:
+    """transformers 5.19, Qwen2Config.__post_init__; vLLM 0.33.0 built InternLM 2's reward model so."""
+    named = {**PLAIN, "architectures": ["InternLM2ForCausalLM"], "sliding_window": 512}
+
+    for model_type, window in (("qwen2", None), ("llama", 512)):
+        model = read(**named, model_type=model_type, use_sliding_window=False)
+        assert attention_of(model).sliding_window == window
+
+
 def test_a_window_of_the_whole_model_is_none_where_some_layers_see_everything() -> None:
     """vLLM 0.32.0, EngineArgs.create_engine_config: mixed ``layer_types`` leave no window to all layers."""
     mixed = ["sliding_attention", "full_attention"] * 2

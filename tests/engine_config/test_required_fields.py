@@ -6,7 +6,7 @@ GLM-4.5V without it and without `use_qk_norm`, for which Glm4MoeConfig alone has
 falcon under `RefinedWeb`, whose config class has no base of the rotation, and of Gemma 3's class for text
 with a config of text and images, and of Llama 4's; 0.20.2 starts that falcon with any word of its rotation.
 0.33.0 was asked of Hunyuan 3 without each of three fields, which 0.26.0 starts; 0.20.2 of dots1 without
-`moe_layer_freq` and of MiniMax without `head_dim`.
+`moe_layer_freq` and of MiniMax without `head_dim`, 0.33.0 of Afmoe without its routing.
 """
 
 from typing import Any
@@ -137,6 +137,20 @@ HUNYUAN: dict[str, Any] = {
     "num_shared_experts": 1,
     "first_k_dense_replace": 1,
     "route_norm": True,
+}
+
+AFMOE: dict[str, Any] = {
+    **GLM,
+    "architectures": ["AfmoeForCausalLM"],
+    "model_type": "afmoe",
+    "head_dim": 64,
+    "num_experts": 4,
+    "num_shared_experts": 1,
+    "num_dense_layers": 1,
+    "score_func": "sigmoid",
+    "route_norm": True,
+    "n_group": 1,
+    "topk_group": 1,
 }
 
 
@@ -316,6 +330,19 @@ def test_hunyuan_3_needs_fields_since_its_config_class_is_of_transformers(
     assert (refused.value.stage, refused.value.type) == (Stage.MODEL, error)
     start(without, "0.26.0")
     start(HUNYUAN, "0.33.0")
+
+
+@pytest.mark.parametrize("field", ["score_func", "route_norm", "n_group", "topk_group"])
+def test_afmoe_needs_its_routing_since_its_config_class_is_of_transformers(field: str) -> None:
+    """0.33.0 was asked of the default config, and said this of ``score_func``."""
+    without = {name: value for name, value in AFMOE.items() if name != field}
+    with pytest.raises(EngineRefusal, match=f"object has no attribute '{field}'") as refused:
+        start(without, "0.33.0")
+
+    assert (refused.value.stage, refused.value.type) == (Stage.MODEL, "AttributeError")
+    start(without, "0.31.0")
+    start(AFMOE, "0.33.0")
+    start({**without, "num_dense_layers": AFMOE["num_hidden_layers"]}, "0.33.0")
 
 
 def test_the_images_of_qwen4_need_the_layers_whose_features_are_added() -> None:

@@ -649,7 +649,7 @@ def _quoted(text: str) -> str:
     return f"'{text}'" if "'" not in text else json.dumps(text)
 
 
-def _listed(members: Iterable[str]) -> Iterator[str]:
+def listed(members: Iterable[str]) -> Iterator[str]:
     line = "  "
     for member in members:
         word = f"{json.dumps(member)}, "
@@ -700,7 +700,7 @@ def listed_changes(states: Iterable[tuple[Version, tuple[str, ...]]]) -> Iterato
         for word, changed in (("add", added), ("remove", removed)):
             if changed:
                 yield f'"{release}".{word} = ['
-                yield from _listed(changed)
+                yield from listed(changed)
                 yield "]"
         before = members
 

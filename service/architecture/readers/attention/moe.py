@@ -219,6 +219,16 @@ def _unread_frequency(config: Config, text: Config) -> tuple[str, ...]:
     return lacking("moe_layer_freq")(config, text) if routed else ()
 
 
+def _unread_routing(config: Config, text: Config) -> tuple[str, ...]:
+    """Return what a sparse layer reads of a config, and of which only the engine's class had defaults.
+
+    vLLM 0.32.0, afmoe.py AfmoeMoE, with transformers 5.19, whose AfmoeConfig lacks these; 0.33.0 asked.
+    """
+    if not _after_dense_layers(text, num_layers(text) - 1):
+        return ()
+    return lacking_as_written("score_func", "route_norm", "n_group", "topk_group")(config, text)
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "AfmoeForCausalLM": Family(
         Decoder(
@@ -232,7 +242,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
                 router_float32=True,
                 is_sparse=_after_dense_layers,
             ),
-        )
+        ),
+        lacks=_unread_routing,
     ),
     "AriaTextForCausalLM": Family(replace(LLAMA, sparse=_ARIA), tied=False),
     "BailingMoeForCausalLM": Family(_bailing),

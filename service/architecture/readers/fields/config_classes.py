@@ -35,6 +35,8 @@ class ConfigClass:
     """Architecture class of the model where it is the text part of another model."""
     within: tuple[str, ...] = ()
     """Nested sections that hold the text part, where present."""
+    switched: Mapping[str, str] = field(default_factory=dict)
+    """Fields of which the class keeps no value where another field, given here, is false."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where the whole config has fields that the text part lacks, by their usual names."""
 
@@ -50,6 +52,7 @@ class ConfigClass:
             raw.get("absent", {}),
             raw.get("architecture"),
             tuple(raw.get("within", ())),
+            raw.get("switched", {}),
             {usual: tuple(path) for usual, path in raw.get("beside", {}).items()},
         )
 
@@ -72,6 +75,9 @@ class ConfigClass:
         for usual, written in self.names.items():
             if written in config.fields:
                 fields[usual] = config.fields[written]
+        for name, switch in self.switched.items():
+            if not fields.get(switch):
+                fields.pop(name, None)
         return replace(config, fields=fields, written={**config.written, **self.names})
 
     def with_vision(self, config: Config) -> Config:
