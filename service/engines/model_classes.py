@@ -35,6 +35,13 @@ def first_releases() -> Mapping[str, Version]:
 
 
 @cache
+def transformed_classes() -> Mapping[str, Version]:
+    """Return since when transformers' own code runs classes that the engine lists later."""
+    tables: Mapping[str, list[str]] = _bundled()["transformed"]
+    return {name: Version(release) for release, names in tables.items() for name in names}
+
+
+@cache
 def dropped_classes() -> Mapping[str, Dropped]:
     """Return the classes that the engine no longer runs."""
     tables: Mapping[str, Mapping[str, str]] = _bundled()["refused"]
@@ -59,13 +66,14 @@ def check_model_class(class_name: str, release: Version) -> None:
     Raises:
         EngineRefusal: stage ``config``.
     """
-    first, dropped = first_releases().get(class_name), dropped_classes().get(class_name)
+    listed, dropped = first_releases().get(class_name), dropped_classes().get(class_name)
+    first = None if listed is None else min(listed, transformed_classes().get(class_name, listed))
     if first is not None and release < first:
         raise EngineRefusal(
             Stage.CONFIG,
             f"ModelConfig: Model architectures ['{class_name}'] are not supported for now.",
             type="ValidationError",
-            detail=f"vLLM {release} has no {class_name}: it came with {first}.",
+            detail=f"vLLM {release} has no {class_name}: it came with {listed}.",
         )
     if dropped is None or (dropped.runs is not None and release >= dropped.runs):
         return

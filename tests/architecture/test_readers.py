@@ -255,6 +255,13 @@ def test_a_config_class_keeps_no_window_that_it_does_not_use() -> None:
         assert attention_of(model).sliding_window == window
 
 
+def test_layers_slide_over_no_window_that_is_null() -> None:
+    """vLLM 0.26.0, drawn row 20261511-0098: all layers of Gemma 2 are full then."""
+    for window, found in ((None, [None] * 4), (512, [512, None] * 2)):
+        model = read(architectures=["Gemma2ForCausalLM"], **PLAIN, sliding_window=window)
+        assert [getattr(layer.mixer, "sliding_window", 0) for layer in model.layers] == found
+
+
 def test_a_window_of_the_whole_model_is_none_where_some_layers_see_everything() -> None:
     """vLLM 0.32.0, EngineArgs.create_engine_config: mixed ``layer_types`` leave no window to all layers."""
     mixed = ["sliding_attention", "full_attention"] * 2

@@ -8,7 +8,8 @@ float16), models of text and media whose text part ties its output and whose who
 reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
 (seeds 20261401, 20261402 and 20261404 to 20261409; classes drawn evenly with changed sizes and made-up
-layouts: 20261410 to 20261412; C behind the seed: custom code, for which a class without rules stood), configs
+layouts: 20261410 to 20261412; all of these together: 20261510 and 20261511;
+C behind the seed: custom code, for which a class without rules stood), configs
 without a part on text or on images (`absent`), two pipeline stages (`stage`), four ranks with whole experts
 on one (`wide`) and a layout of compressed-tensors (`stored`) of classes that no seed drew so, the same layout
 with the lists that tools write

@@ -83,6 +83,46 @@ def qwen2_5_vl(config: Config) -> tuple[Tower, ...]:
     )
 
 
+SELECTED_LAYERS: Final = 2
+"""vLLM 0.33.0, OpenPanguVisionTransformer.select_layer of a config without mm_unit_vision_select_layer."""
+
+
+def openpangu_vl(config: Config) -> tuple[Tower, ...]:
+    """Read the tower of OpenPangu-VL: Qwen2.5-VL's, which merges the patches of several layers.
+
+    Source: vLLM 0.33.0, OpenPanguVisionTransformer.
+    """
+    vision = config.section("vision_config")
+    if vision is None:
+        return ()
+    width, outputs = vision.integer("hidden_size"), vision.integer("out_hidden_size")
+    merged = width * vision.count("spatial_merge_size", default=2) ** 2
+    selected = len(vision.fields.get("mm_unit_vision_select_layer") or range(SELECTED_LAYERS))
+    mergers = (
+        projection
+        for index in range(selected)
+        for projection in _merger(f"visual.merger.{index}", "mlp.0", "mlp.2", merged, outputs)
+    )
+    hidden = config.integer("hidden_size")
+    gated = vision.text("hidden_act") == "silu"
+    names = ("mlp.gate_up_proj" if gated else "mlp.up_proj", "mlp.down_proj")
+    return tuple(
+        replace(
+            tower,
+            block=(
+                *attention_projections(("attn.qkv", "attn.proj"), width, bias=True, output_bias=True),
+                *feed_forward_projections(
+                    names, width, vision.integer("intermediate_size"), gated=gated, bias=True
+                ),
+            ),
+            frame=tuple(mergers),
+            frame_elements=(patch_elements(vision) + 1 + selected) * width + (outputs + 1) * hidden,
+            media=None,
+        )
+        for tower in qwen2_5_vl(config)
+    )
+
+
 def qwen2_5_omni(config: Config) -> tuple[Tower, ...]:
     """Read both encoders of Qwen2.5-Omni's thinker (vLLM 0.33.0, qwen2_5_omni_thinker.py)."""
     thinker = config.section("thinker_config") or config

@@ -43,6 +43,12 @@ def _types(text: Config, every: int) -> tuple[str, ...]:
     )
 
 
+def _window(text: Config, kind: str) -> int | None:
+    """Return the window of a layer: none where the config says ``null`` (Gemma 2, asked of 0.26.0)."""
+    unset = "sliding_window" in text.fields and text.fields["sliding_window"] is None
+    return None if unset or kind != SLIDING else text.integer("sliding_window", default=4096)
+
+
 def _attention(text: Config, kind: str, norm: QueryKeyNorm = QueryKeyNorm.NONE) -> Attention:
     size = head_size(text)
     return Attention(
@@ -50,7 +56,7 @@ def _attention(text: Config, kind: str, norm: QueryKeyNorm = QueryKeyNorm.NONE) 
         num_kv_heads=num_kv_heads(text),
         head_size=size,
         head_size_v=size,
-        sliding_window=text.integer("sliding_window", default=4096) if kind == SLIDING else None,
+        sliding_window=_window(text, kind),
         weights=AttentionWeights(
             qkv_bias=text.boolean("attention_bias"),
             output_bias=text.boolean("attention_bias"),

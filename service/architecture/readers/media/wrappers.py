@@ -298,7 +298,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         _NEMOTRON_H,
     ),
     "OpenCUAForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=merged_patches.qwen2_5_vl),
-    "OpenPanguVLForConditionalGeneration": Wrapper("PanguEmbeddedForCausalLM"),
+    "OpenPanguVLForConditionalGeneration": Wrapper(
+        "PanguEmbeddedForCausalLM", towers=merged_patches.openpangu_vl
+    ),
     "OpenVLAForActionPrediction": Wrapper(model_type="llama", towers=timm_patches.openvla),
     "Ovis": Wrapper(sections=("llm_config",), towers=visual_tokens.ovis),
     "Ovis2_5": _OVIS2_5,

@@ -11,11 +11,13 @@ from service.bundled_toml import read_toml
 
 LAYERS: Final = "layers."
 """Names of modules of decoder layers begin so here."""
+OUTPUT: Final = "lm_head"
+"""Name of the output embedding here, and in most classes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
-    """Names of the modules of a decoder's layers in one release.
+    """Names of the modules of a decoder's layers, and of its output embedding, in one release.
 
     A module has the name that most classes give it, ``layers.<number>.<path>``, unless it is listed here.
     """
@@ -32,6 +34,8 @@ class Spelling:
     """Last parts of names of fused modules, and what lists call the projections they are made of."""
     plain: tuple[str, ...] = ()
     """Our paths below a layer, or beginnings of them, of modules that are never quantized."""
+    output: str = OUTPUT
+    """The engine's name of the output embedding; empty if it has none, so that no list can name it."""
 
     def leaves(self, name: str) -> bool:
         """Whether the class never quantizes a module."""
@@ -49,7 +53,7 @@ Source: vLLM 0.33.0, models/transformers/base.py: no prefix becomes ``model.``; 
 def spelled(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return the engine's name of a module, without a prefix, and those of the projections it fuses."""
     if spelling is USUAL or not name.startswith(LAYERS):
-        return name, parts
+        return spelling.output if name == OUTPUT else name, parts
     number, _, path = name.removeprefix(LAYERS).partition(".")
     renamed = next(_renamed(spelling, path), path)
     if renamed.rpartition(".")[2] != path.rpartition(".")[2]:
@@ -84,6 +88,7 @@ def spelling_of(class_name: str, release: Version, *, by_transformers: bool = Fa
         modules=tuple(names.get("modules", {}).items()),
         parts=tuple((name, tuple(parts)) for name, parts in names.get("parts", {}).items()),
         plain=tuple(names.get("plain", ())),
+        output=_newest(tables["outputs"], class_name, release).get("name", OUTPUT),
     )
 
 

@@ -13,7 +13,8 @@ from service.memory.weights.modules import (
     OutputEmbedding,
     PlainModule,
 )
-from service.memory.weights.schemes.module_schemes import AWQ_METHODS, GPTQ_METHODS, OUTPUT, ModuleSchemes
+from service.memory.weights.names.spellings import OUTPUT
+from service.memory.weights.schemes.module_schemes import AWQ_METHODS, GPTQ_METHODS, ModuleSchemes
 from service.memory.weights.schemes.quantized import (
     experts_bytes,
     linear_bytes,

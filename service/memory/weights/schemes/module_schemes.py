@@ -15,7 +15,7 @@ from service.architecture.weight_schemes import (
 )
 from service.memory.weights.modules import Experts, Linear, Module
 from service.memory.weights.names.module_names import PREFIXES, ModuleNames, bare, module_names
-from service.memory.weights.names.spellings import LAYERS, Spelling, spelled
+from service.memory.weights.names.spellings import LAYERS, OUTPUT, Spelling, spelled
 from service.memory.weights.weight_layout import QuantizedLayout
 
 AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
@@ -28,7 +28,6 @@ TEXT_MODEL: Final = "language_model.model."
 """What the engine puts before the names of a text model within another class."""
 WRITTEN_TEXT_MODEL: Final = "model.language_model."
 """What checkpoints put there."""
-OUTPUT: Final = "lm_head"
 EXPERT_PROJECTIONS: Final = ("gate_proj", "up_proj", "down_proj")
 _LEFT_BY_MODELOPT: Final = ("vision_tower", "vision_model", "vit_large_projector")
 """Parts of names of modules that ModelOpt's checkpoints leave unquantized, whatever their lists say.
