@@ -225,7 +225,8 @@ def third_part(board: Board) -> Table:
         "28th, night": {Part.TENTH},
         "29th": {Part.ELEVENTH},
         "29th, morning": {Part.TWELFTH},
-        "the first eleven": NEVER_FITTED - {Part.TWELFTH},
+        "29th, afternoon": {Part.THIRTEENTH},
+        "the first twelve": NEVER_FITTED - {Part.THIRTEENTH},
         "all sealed": NEVER_FITTED,
         "learnt from": {Part.LEARNT},
     }

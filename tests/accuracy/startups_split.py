@@ -47,6 +47,8 @@ ELEVENTH: Final = "v"
 """The same of those that were gathered the day after these, in the same way."""
 TWELFTH: Final = "b"
 """The same of those that were gathered after these, in the same way."""
+THIRTEENTH: Final = "c"
+"""The same of those that were gathered after these, in the same way."""
 
 
 class Part(StrEnum):
@@ -88,6 +90,8 @@ class Part(StrEnum):
     """Gathered after these, and scored once before anything was changed."""
     TWELFTH = "held out: sealed 2026-11-29, morning"
     """Gathered after these, and scored once before anything was changed."""
+    THIRTEENTH = "held out: sealed 2026-11-29, afternoon"
+    """Gathered after these, and scored once before anything was changed."""
 
 
 NEVER_FITTED: Final = frozenset(
@@ -104,6 +108,7 @@ NEVER_FITTED: Final = frozenset(
         Part.TENTH,
         Part.ELEVENTH,
         Part.TWELFTH,
+        Part.THIRTEENTH,
     }
 )
 """Parts that only judge. Of the first four the worst rows were read once, to find what ``compiling_copies``
@@ -126,6 +131,7 @@ WHOLE: Final = {
     TENTH: Part.TENTH,
     ELEVENTH: Part.ELEVENTH,
     TWELFTH: Part.TWELFTH,
+    THIRTEENTH: Part.THIRTEENTH,
 }
 """Parts of starts that were gathered together and not dealt out."""
 
