@@ -31,6 +31,9 @@ SECRET: Final = re.compile(
 """Names, in lower case with underscores, whose values are never stored."""
 MAX_MERGED: Final = 256
 """Keys that ``--name.key`` may have together."""
+MOST_NESTED: Final = 32
+"""Depth to which the values of JSON are kept; deeper ones are hidden."""
+_SAMPLE: Final = "value"
 _NEGATIVE: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
 _PLACEHOLDER: Final = re.compile(r"<[A-Za-z][A-Za-z0-9_ ./:|-]{0,60}>|\$\{?[A-Z][A-Z0-9_]{0,60}\}?")
 _MORE: Final = frozenset({"...", "\u2026", "[...]", "[options]", "[OPTIONS]"})
@@ -338,9 +341,21 @@ def _has_missing(value: Value) -> bool:
 
 
 def _without_secret(name: str, value: Value) -> Value:
-    if is_secret(name):
+    return HIDDEN if is_secret(name) else _masked(value, "", 0)
+
+
+def _masked(value: Value, key: str, depth: int) -> Value:
+    """Return a value without what looks like a secret in it or below one of its keys."""
+    if depth > MOST_NESTED:
         return HIDDEN
-    return hide_secrets(value) if isinstance(value, str) else value
+    if isinstance(value, dict):
+        return {name: _masked(each, str(name), depth + 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_masked(each, key, depth + 1) for each in value]
+    if not isinstance(value, str):
+        return value
+    named = bool(key) and HIDDEN in hide_secrets(f'"{key}": "{_SAMPLE}"')
+    return HIDDEN if named else hide_secrets(value)
 
 
 def is_secret(name: str) -> bool:
