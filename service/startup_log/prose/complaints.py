@@ -62,6 +62,18 @@ _STEP: Final = re.compile(
 )
 """A title or an item that says what a change does."""
 _ITEM: Final = re.compile(r"^[-*+] \S")
+_OF_RELEASE: Final = re.compile(
+    r"(?i)^#{0,3} ?(?:change ?log|release notes?|what(?:'s| is) new)"
+    r"(?: (?:for |of |in )?v?\d{1,4}(?:\.\w{1,12}){1,3})?(?:$|:)"
+    r"|^#{1,3} \[?v?\d{1,4}(?:\.\w{1,12}){1,3}\]?(?: \(?[-\u2013]? ?\d{4}-\d\d-\d\d\)?)?$"
+)
+"""The title of a list of what changed in a release: `# Changelog`, `## v0.9.1`, `## [1.2.0] - 2025-01-31`."""
+_FIXED: Final = re.compile(
+    r"(?i)^(?:[-*+] )?(?:fixed|fixes|resolved|resolves) (?:an?|the|some|several|rare|issues?|bugs?|"
+    r"crash\w{0,3}|hangs?|errors?|memory|deadlocks?|races?) "
+    r"(?!.{0,400}\b(?:but|still|however|now|again|yet)\b)"
+)
+"""A sentence of a list of changes, whose failure is gone."""
 LEAST_ITEMS: Final = 2
 """Items of a list of what a change does."""
 _OF_COMMIT: Final = re.compile(
@@ -88,6 +100,8 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
         return True
     if _STEP.match(title) is not None and _lists_steps(lines):
         return True
+    if _is_of_release(title, lines):
+        return True
     return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
 
 
@@ -96,6 +110,13 @@ def _lists_steps(lines: Sequence[LogLine]) -> bool:
     below = [line.text for line in lines if line.text][1:]
     items = [text for text in below if _ITEM.match(text)]
     return len(items) >= LEAST_ITEMS and len(items) == len(below) and all(map(_STEP.match, items))
+
+
+def _is_of_release(title: str, lines: Sequence[LogLine]) -> bool:
+    """Whether a text is what changed in a release: its title says so above a list, or each line is a fix."""
+    if _OF_RELEASE.match(title) is None:
+        return bool(title) and all(_FIXED.match(line.text) for line in lines if line.text)
+    return ":" in title or any(_ITEM.match(line.text) for line in lines)
 
 
 def is_titled_as_commit(lines: Sequence[LogLine]) -> bool:

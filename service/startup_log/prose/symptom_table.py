@@ -27,7 +27,11 @@ DENIES: Final = re.compile(
     r" (?:oom|out of memory|memory pressure) (?:is|was|were|can be|has been) "
     r"(?:ruled out|excluded|avoided|prevented) |"
     r" (?:hangs? up|stuck (?:with|to)|works? (?:fine|well|perfectly|as expected|correctly)|worked fine|"
-    r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) "
+    r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) |"
+    r" (?:fixed|fixes|solved|solves|resolved|resolves) (?:the|this|that|my|our) "
+    r"(?:crash|hang|error|failure|problem|issue|bug|oom) |"
+    r" graceful(?:ly)? (?:handl\w{1,3}|recover\w{0,3}) (?:of |from )?"
+    r"(?:oom|out of memory|crash\w{0,3}|timeouts?) "
 )
 """Parts of a sentence that say that something did not fail."""
 

@@ -31,6 +31,13 @@ _SUPPOSES: Final = re.compile(
     r"^ if (?:the )?(?:vllm|server|engine|process|container) (?:crashes|crashed|dies|died|was killed) "
 )
 """What shows that a sentence warns of what has not happened, or advises against it."""
+_PROVIDES: Final = re.compile(
+    r"^ (?:in order )?to (?:avoid|prevent) |^ if you (?:have|get|see|run into|encounter|experience|hit) |"
+    r"^ for (?:[a-z]{1,20} ){1,3}open an issue |"
+    r" restarts? (?:the )?[a-z0-9]{1,20} (?:when|whenever|if) (?:it|they|one) "
+    r"(?:crash|crashes|dies|fails|hangs|exits) | automatic restarts? (?:when|if|on|of) "
+)
+"""What shows that a sentence, also one that stands alone, says what is done in case of a failure."""
 _ATTEMPTS: Final = re.compile(
     r" (?:(?:i|we|i've|we've|have|also|then|already|tried|to) ){0,4}"
     r"(?:tried|trying|attempted|set|setting|increased|lowered|reduced|used|using|disabled|disabling|"
@@ -54,7 +61,7 @@ _ASKS: Final = re.compile(
 )
 """What shows that a sentence asks something."""
 _ASKS_TO_MEND: Final = re.compile(
-    r"^ (?:\d{1,3} |q )?how (?:to|do i|do you|do we|can i|can we|should i) (?:fix|solve|resolve|handle|mend) "
+    r"^ (?:\d{1,3} |q )?how (?:to|do i|do you|do we|can i|can we|should i) (?:fix|solve|resolve|mend) "
     r"(?:[a-z0-9']{1,24} ){0,4}(?:error|errors|exception|failure|crash|issue|problem)s? "
 )
 """What shows that a question is about an error that it names."""
@@ -205,6 +212,8 @@ def cause_of_words(message: str) -> FailureCause | None:
 
 
 def _is_of_failure(sentence: Sentence) -> bool:
+    if _PROVIDES.search(sentence.words):
+        return False
     if sentence.title:
         return True
     if _ASKS.search(sentence.words) and sentence.text.rstrip().endswith(("?", "\uff1f")):
