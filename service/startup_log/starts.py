@@ -1,6 +1,7 @@
 """Splits a log into the starts that it holds, and finds how each of them ended."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -25,6 +26,8 @@ from service.startup_log.served import had_started
 from service.startup_log.text.lines import LogLine
 
 SERVING: Final = MILESTONES[-1].name
+_SERVES: Final = MILESTONES[-1].says
+"""Messages of a server that came up."""
 CAME_UP: Final = frozenset({"cache", "capture", SERVING})
 """Milestones of a start that is past the refusals of the engine; earlier failures are not its own."""
 MAX_STARTS: Final = 64
@@ -116,10 +119,18 @@ def _of_other_programs(
 
     Two programs wrote into one file: the banner of the second stands above the end of the first.
     """
-    for at, _ in lines_containing(texts, GONE):
-        end = next((banner for banner in banners if banner > at), len(lines))
-        reached = _milestones(texts[at + 1 : end]).get(SERVING)
-        if reached is not None and not _is_of_another_server(at + 1 + reached, lines):
+    gone = [at for at, _ in lines_containing(texts, GONE)]
+    served = [at for at, _ in lines_containing(texts, _SERVES)] if gone else []
+    of_engine: dict[int, bool] = {}
+    for at in gone:
+        place, banner = bisect_right(served, at), bisect_right(banners, at)
+        end = banners[banner] if banner < len(banners) else len(lines)
+        if place == len(served) or served[place] >= end:
+            continue
+        reached = served[place]
+        if reached not in of_engine:
+            of_engine[reached] = not _is_of_another_server(reached, lines)
+        if of_engine[reached]:
             yield at + 1
 
 

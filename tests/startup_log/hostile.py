@@ -137,6 +137,7 @@ UNITS: Final = (
     '  + Exception Group Traceback (most recent call last):\n  |   File "a.py", line 1, in a\n',
     "args:\n- --model\n- a/b\n",
     "Engine core initialization failed. See root cause above. Failed core proc(s): {}\n",
+    "RuntimeError: Engine process failed to start\na\n",
 )
 """Beginnings of brackets, quotes, secrets, files, frames and prefixes that do not end."""
 

@@ -106,7 +106,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         noted = None if no_report else of_note(lines, beside=found)
         found = noted or found or (None if no_report else _noted_alone(lines))
     if found is None or (found.cause is None and found.paraphrased and found.follows):
-        return found if no_report else of_lost_peer(printed) or found or of_usage(printed)
+        return found if no_report else of_lost_peer(printed) or of_usage(printed) or found
     found = as_diverged(with_draft(found, lines), lines)
     found = with_named_file(_with_cut_end(with_checking_part(found), lines), lines)
     found = of_newer_python(with_variable(found, lines), lines)

@@ -20,11 +20,13 @@ def rows_apart(texts: Sequence[str]) -> Sequence[str]:
     A table of more rows lists what may come; who copies one row asks about it.
     """
     filled = [at for at, text in enumerate(texts) if text.strip()]
+    if len(filled) > MOST:
+        return texts
     rules = [at for at in filled if RULE.match(texts[at])]
     rows = [at for at in filled if at not in rules and len(cells_of(texts[at])) >= LEAST_CELLS]
     heads = rows[:1] if rules and rows and rows[0] < rules[0] else []
     single = [at for at in rows if at not in heads]
-    if len(filled) > MOST or len(single) != 1 or not _says(texts[single[0]]):
+    if len(single) != 1 or not _says(texts[single[0]]):
         return texts
     names = cells_of(texts[heads[0]]) if heads else []
     apart = list(texts)
