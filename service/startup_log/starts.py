@@ -51,6 +51,8 @@ _OF_UVICORN: Final = "Exception in ASGI application"
 """uvicorn, protocols/http/httptools_impl.py RequestResponseCycle.run_asgi: heads a request's traceback."""
 _OF_KILLS: Final = ("Killed", "killed", "SIGKILL")
 """Words of which shells and supervisors write one where a process was ended so."""
+_OF_ANSWERS: Final = ('HTTP/1.1" 200',)
+"""uvicorn, logging.py AccessFormatter: an answer."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == DIED)
 _INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == INTERRUPTED)
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
@@ -364,8 +366,13 @@ def _death(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> Failu
 
 
 def _kill(lines: Sequence[LogLine], texts: Sequence[str], served: int) -> int | None:
-    """Return the place where a shell or a supervisor writes that it saw a process ended with SIGKILL."""
-    places = dict.fromkeys(served + at for at, _ in lines_containing(texts[served:], _OF_KILLS))
+    """Return the place where a shell or a supervisor writes that it saw a process ended with SIGKILL.
+
+    A server that answers below it goes on: the process was another one.
+    """
+    answered = max((at for at, _ in lines_containing(texts[served:], _OF_ANSWERS)), default=-1)
+    killed = (at for at, _ in lines_containing(texts[served:], _OF_KILLS) if at > answered)
+    places = dict.fromkeys(served + at for at in killed)
     return next(
         (at for at in places if any(each.cause.name == KILLED for each in known_words([lines[at]]))), None
     )

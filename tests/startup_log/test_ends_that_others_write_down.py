@@ -56,6 +56,13 @@ def test_other_words_of_killing_are_no_end(said: str) -> None:
     assert read_log(f"{SERVES}{said}\n").failure is None
 
 
+def test_a_server_that_answers_after_a_process_was_killed_goes_on() -> None:
+    """GNU bash 5.2, jobs.c: the job is another one of the same script."""
+    killed = "run.sh: line 3:    12 Killed                  tail -f app.log\n"
+
+    assert read_log(f"{SERVES}{killed}{ANSWERS}").failure is None
+
+
 def test_a_server_that_was_asked_to_stop_and_then_killed_was_stopped() -> None:
     """systemd kills what does not end within TimeoutStopSec."""
     stopped = "INFO 11-29 11:00:00 [launcher.py:80] Shutting down FastAPI HTTP server.\n"
