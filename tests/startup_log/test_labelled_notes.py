@@ -310,6 +310,19 @@ def test_newer_python_is_not_too_old(version: str, raised: str, cause: str) -> N
     assert explained(text).cause == cause
 
 
+def test_code_that_a_library_made_is_not_for_a_newer_python() -> None:
+    """unslothai/unsloth#1287: a patched source of a function was cut at the wrong place."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/conda/lib/python3.10/site-packages/unsloth/models/_utils.py", line 209, in <module>\n'
+        "    exec(source)\n"
+        '  File "<string>", line 25\n    )if len(self) == 0:\n                      ^\n'
+        "SyntaxError: invalid syntax\n"
+    )
+
+    assert explained(text).cause == "program_fault"
+
+
 # Where a dictionary of requests lies whose key is not there: the part that raised it.
 HOLDERS = [
     ("/site-packages/vllm/v1/worker/gpu_model_runner.py", "_update_states", "engine_fault"),

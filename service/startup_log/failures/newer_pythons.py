@@ -1,4 +1,4 @@
-"""Says whether a Python that lacks a feature is too old for it, by the version that the text shows."""
+"""Says whether a Python is too old for code that it cannot read, by the version and the place of the code."""
 
 import re
 from collections.abc import Sequence
@@ -16,15 +16,21 @@ NEWEST_NEEDED: Final = 12
 takes subscripts, f-strings nest quotes)."""
 _VERSION: Final = re.compile(r"(?i)(?:\bpython ?|cpython-|\bcp)3\.?(1\d)\b")
 """A version of Python in a path, a file's name or a sentence."""
+_MADE: Final = re.compile(r"^\s{0,40}File \"?<(?:string|stdin|unknown)>")
+"""A frame of code that a program made, or that a person typed: no file that a newer Python would read."""
 _FAULT: Final = next(cause for cause in CAUSES if cause.name == "program_fault")
 
 
 def of_newer_python(failure: Failure, lines: Sequence[LogLine]) -> Failure:
-    """Return a feature that is missing under a Python which has all of them as a fault of the code itself."""
+    """Return a feature that is missing under a Python which has all of them as a fault of the code itself.
+
+    So is what cannot be parsed in code that is in no file.
+    """
     if failure.cause is None or failure.cause.name != TOO_OLD:
         return failure
     versions = {int(found[1]) for line in lines for found in _VERSION.finditer(line.text)}
-    if not versions or min(versions) < NEWEST_NEEDED:
+    made = any(_MADE.match(line.text) for line in lines)
+    if not made and (not versions or min(versions) < NEWEST_NEEDED):
         return failure
     own = own_part(failure.type, failure.frames)
     return replace(failure, cause=_FAULT if own is None or own.cause is None else own.cause)
