@@ -135,5 +135,8 @@ def test_a_plan_is_asked_for_only_where_it_can_show_the_failure() -> None:
 
     unknown = (Assumption("model", "", "the log does not name the model"),)
 
+    stray = "ValueError: DFlash2 requires an unquantized target LM head for candidate TopK."
+
     assert "Cannot plan" not in render_explanation(explain(read_log(missing), None, missing=unknown))
+    assert "Cannot plan" not in render_explanation(explain(read_log(stray), None, missing=unknown))
     assert "Cannot plan" in render_explanation(explain(read_log(memory), None, missing=unknown))

@@ -48,6 +48,14 @@ def test_rule_of_a_check_says_what_is_wrong_and_what_helps(said: str, why: str, 
     assert (why in found.means, helps in found.remedy) == (True, True), (found.means, found.remedy)
 
 
+def test_words_of_the_system_are_no_rule_of_a_package() -> None:
+    """strerror(ENOTSUP); zmq raises it where a socket's descriptor is asked for at its end."""
+    found = diagnose(read_log("zmq.error.ZMQError: Operation not supported"), None)
+
+    assert found is not None
+    assert "does not have this" not in found.means
+
+
 def test_rule_stands_without_what_pydantic_puts_around_it() -> None:
     text = (
         "(APIServer pid=1) pydantic_core._pydantic_core.ValidationError: 1 validation error for LoRAConfig\n"

@@ -57,6 +57,9 @@ OTHERS = [
         "[Bug]: \u8f93\u51fa\u7ed3\u679c\u683c\u5f0f\u9519\u8bef\uff0cJSON \u89e3\u6790\u5931\u8d25",
         "wrong_output",
     ),
+    # A network that is none of NCCL's.
+    ("[Bug]: a transient InfiniBand error ends the worker with RuntimeError: BAD_STATUS", "nccl"),
+    ("[Bug]: the new rank 0 blocks forever in the rendezvous, RDMA state is left over", "nccl"),
     # What a person did not set.
     ("[Bug]: fails because the HF token is none", "engine_fault"),
 ]

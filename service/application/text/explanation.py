@@ -62,7 +62,8 @@ def _lines(explanation: Explanation, listed: Listed, *, flags: bool) -> Iterator
     yield ""
     yield _log_in_words(explanation)
     if request is not None:
-        yield f"Compared with the plan of vLLM {request.engine.version} on {request.gpus[0].id}:"
+        what = "Compared with" if explanation.findings else "Nothing to compare with"
+        yield f"{what} the plan of vLLM {request.engine.version} on {request.gpus[0].id}:"
         yield f"  {explanation.command}"
     if _plan_can_show(explanation):
         yield from _assumed("assumed", explanation.assumptions)
@@ -83,13 +84,13 @@ def _lines(explanation: Explanation, listed: Listed, *, flags: bool) -> Iterator
 def _plan_can_show(explanation: Explanation) -> bool:
     """Return whether a plan tells of how the start ended: of its failure, or of a figure that differs.
 
-    A plan has no stage for causes such as a missing library or a lost peer.
+    A plan has no stage for causes such as a missing library or a lost peer; lines of no start have no plan.
     """
-    ending = explanation.ending
+    ending, log = explanation.ending, explanation.log
+    shows_start = bool(log.milestone or log.flags or log.release or log.model)
     return (
-        ending is None
-        or ending.cause is None
-        or bool(ending.stage)
+        (shows_start and (ending is None or ending.cause is None))
+        or (ending is not None and bool(ending.stage))
         or any(finding.agreement is Agreement.DIFFERS for finding in explanation.findings)
     )
 

@@ -13,6 +13,8 @@ from service.startup_log.catalogue.origins import origin_of
 from service.startup_log.catalogue.phrases import CauseForm, FailureCause
 from service.startup_log.failures.logged_failure import Failure
 
+OF_THE_SYSTEM: Final = frozenset({"Operation", "Function", "Protocol", "Socket type"})
+"""Beginnings of the system's own words for errors, which are no rule of a package (errno ENOTSUP, ENOSYS)."""
 LONGEST: Final = 160
 """Characters of what a rule is about, or asks for, at most; more is no name."""
 LONGEST_SENTENCE: Final = 300
@@ -109,9 +111,8 @@ class Rule:
             return {"subject": sentence, "object": "", "preposition": ""}
         if (end := next(filter(sentence.endswith, self.closes), None)) is not None:
             subject = _name(sentence.removesuffix(end))
-            return (
-                {"subject": subject, "object": "", "preposition": ""} if 0 < len(subject) <= LONGEST else None
-            )
+            stated = 0 < len(subject) <= LONGEST and subject not in OF_THE_SYSTEM
+            return {"subject": subject, "object": "", "preposition": ""} if stated else None
         for words in self.between:
             head, found, rest = sentence.partition(words)
             subject, wanted = _name(head), _name(_cut(rest.partition("; ")[0]))

@@ -46,9 +46,10 @@ _NOT: Final = re.compile(
     r"to see (?:if|whether)|whether|wonder\w{0,3}|all works|for a while|like to|try|until|once it|usually|"
     r"sometimes|how|feature|confused|(?:running|run|ran) into|"
     r"(?:happens?|occurs?|fails?|crash\w{0,2}|persists?) even|"
-    r"works? but (?:it )?(?:fails|crash\w{0,4}|hangs))\b|n't\b|\?$|:$"
+    r"works? but (?:it )?(?:fails|crash\w{0,4}|hangs))\b|n't\b|\?$|:$|"
+    r"\b(?:with|without|by|on|in|for|to|of|and|or|the|using|when|if)$"
 )
-"""What says that it does not, or that it is a wish, a question or a supposition."""
+"""What says that it does not, or that it is a wish, a question, a supposition, or no whole sentence."""
 MOST_WRAPPED: Final = 4
 """Lines over which a sentence goes on."""
 LEAST_OF_END: Final = 24
