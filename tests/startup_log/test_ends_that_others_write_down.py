@@ -2,7 +2,9 @@
 
 import pytest
 
+from service.application.text.headline import headline
 from service.explanation.diagnosis import diagnose
+from service.explanation.explain import explain
 from service.startup_log.log import read_log
 
 
@@ -186,16 +188,27 @@ def test_compiled_kernels_that_a_platform_does_not_have_explain_no_cut_traceback
     assert (failure.cause and failure.cause.name) == cause
 
 
-def test_the_reader_of_a_log_that_ends_in_order_is_told_that_it_was_asked_to_stop() -> None:
-    """gpustack/gpustack#4300: vLLM 0.10.0, entrypoints/launcher.py."""
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        # gpustack/gpustack#4300: vLLM 0.10.0, entrypoints/launcher.py
+        "INFO 01-19 13:55:01 [launcher.py:80] Shutting down FastAPI HTTP server.\n",
+        # vLLM 0.5.4, entrypoints/openai/rpc/server.py and entrypoints/launcher.py
+        (
+            "INFO 08-15 01:50:29 server.py:209] vLLM ZMQ RPC Server was interrupted.\n"
+            "INFO 08-15 01:50:29 launcher.py:45] Gracefully stopping http server\n"
+        ),
+    ],
+)
+def test_the_reader_of_a_log_that_ends_in_order_is_told_that_it_was_asked_to_stop(stopped: str) -> None:
     text = (
         "INFO 01-19 13:51:08 [loggers.py:122] Engine 000: Avg prompt throughput: 0.0 tokens/s\n"
-        "INFO 01-19 13:55:01 [launcher.py:80] Shutting down FastAPI HTTP server.\n"
-        "INFO:     Application shutdown complete.\n"
+        f"{stopped}INFO:     Application shutdown complete.\n"
     )
     log = read_log(text)
 
     assert (log.failure, log.stopped_on) == (None, 2)
+    assert headline(explain(log, None)).startswith("The server was asked to stop on line 2, and did so")
 
 
 def test_an_allocation_that_fails_beside_free_memory_is_remarked() -> None:
