@@ -14,7 +14,8 @@ from packaging.version import Version
 from service.advisor.candidates.plan_types import Candidate
 from service.advisor.candidates.verdict import Verdict
 from service.advisor.dry_runs.dry_run import dry_run
-from service.advisor.request.plan_request import PlanRequest
+from service.advisor.dry_runs.plan_cache import CachedSteps
+from service.advisor.request.plan_request import Model, PlanRequest
 from service.engines.flags import ServeFlags
 from service.engines.refusal import Stage
 from service.engines.releases import rules_for
@@ -126,12 +127,21 @@ def runs_of(startup: Startup, flags: ServeFlags) -> Sequence[Run]:
     for release in startup.releases:
         for gpu in startup.gpus:
             try:
-                rules = rules_for(release)
-                request = _request(startup, gpu, flags)
-                runs.append(Run(release, gpu, dry_run(request, flags, rules, gpu)))
+                runs.append(Run(release, gpu, _planned(startup, flags, release, gpu)))
             except LookupError as error:
                 raise NotComparable("the release's rules are not dated") from error
     return runs
+
+
+def _planned(startup: Startup, flags: ServeFlags, release: Version, gpu: GpuType) -> Candidate:
+    steps = _steps(startup.known.model, release)
+    return dry_run(_request(startup, gpu, flags), flags, steps.rules, gpu, steps)
+
+
+@lru_cache(maxsize=32)
+def _steps(model: Model, release: Version) -> CachedSteps:
+    """Return the steps of a model's plans: one start asks for many, of other sizes and GPU types."""
+    return CachedSteps(model, rules_for(release))
 
 
 def _request(startup: Startup, gpu: GpuType, flags: ServeFlags) -> PlanRequest:
@@ -288,8 +298,7 @@ def _free(startup: Startup, read: Callable[[Candidate], float | None]) -> tuple[
 @lru_cache(maxsize=16)
 def _pinned_run(startup: Startup, run: Run, size: int) -> Candidate:
     flags = replace(startup.flags, kv_cache_memory_bytes=max(1, size))
-    request = _request(startup, run.gpu, flags)
-    return dry_run(request, flags, rules_for(run.release), run.gpu)
+    return _planned(startup, flags, run.release, run.gpu)
 
 
 def _tokens(startup: Startup) -> Score:

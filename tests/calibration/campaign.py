@@ -21,7 +21,7 @@ from tests.accuracy.startups_rows import DATA, _lines, read_rows
 from tests.accuracy.startups_told import NotScored, Startup, read_startup
 
 DAY = 20_500
-"""The day that we take the lab to have measured on: one day, so that a node has one voice."""
+"""The day that we take the lab to have measured on: one day, so that a node counts once."""
 H100 = MeasuredDevice("NVIDIA H100 80GB HBM3", "9.0", round(79.19 * GIB))
 
 

@@ -25,7 +25,7 @@ from tests.oracle.environment import InstallationFailed
 
 AGREEMENT: Final = 0.003
 HOST_BYTES: Final = 5 * GIB
-"""What of the host stands in for a GPU: weights and cache together fill nine tenths of it."""
+"""What of the host is taken for a GPU: weights and cache together fill nine tenths of it."""
 SHAPES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "plain": ("meta-llama/Llama-3.2-1B-Instruct", {}),
     "windows and full attention": ("google/gemma-3-1b-it", {}),

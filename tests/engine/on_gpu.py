@@ -9,7 +9,7 @@ they come: ``probes.ndjson``, ``experiments.ndjson``, and ``measurements.ndjson`
 ``dryserve measurements import`` takes.
 
 It exits with 1 where a term lies outside its interval or the guard fails. With ``--host`` the host's memory
-stands in for a GPU, to try the way without one; experiments and the second tenant are left out then.
+is taken for a GPU, to try the way without one; experiments and the second tenant are left out then.
 """
 
 import argparse

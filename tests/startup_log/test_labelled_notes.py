@@ -323,6 +323,19 @@ def test_code_that_a_library_made_is_not_for_a_newer_python() -> None:
     assert explained(text).cause == "program_fault"
 
 
+def test_code_of_a_file_below_a_spawned_process_can_be_for_a_newer_python() -> None:
+    """Python 3.8, multiprocessing/popen_spawn_posix.py: a child's first call is in no file."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "<string>", line 1, in <module>\n'
+        '  File "/opt/conda/lib/python3.8/multiprocessing/spawn.py", line 116, in spawn_main\n'
+        '  File "/srv/app/serve.py", line 12\n    match kind:\n          ^\n'
+        "SyntaxError: invalid syntax\n"
+    )
+
+    assert explained(text).cause == "python_too_old"
+
+
 # Where a dictionary of requests lies whose key is not there: the part that raised it.
 HOLDERS = [
     ("/site-packages/vllm/v1/worker/gpu_model_runner.py", "_update_states", "engine_fault"),

@@ -62,6 +62,8 @@ class FailureCause:
     """Release, file and function of the engine that raise it."""
     templates: tuple[Template, ...]
     """Messages that show this cause."""
+    title: str = ""
+    """What failed, in words; empty where the name says it."""
     lines: frozenset[str] = frozenset()
     """Whole lines that show it."""
     none_left: tuple[Template, ...] = ()
@@ -133,6 +135,7 @@ _OPTIONAL: Final = {
     "decides",
     "of_request",
     "absent",
+    "title",
     "platforms",
     "form",
 }
@@ -149,6 +152,7 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
     return FailureCause(
         **texts,
         templates=tuple(map(Template.parse, table["says"])),
+        title=table.get("title", ""),
         lines=frozenset(table.get("lines", ())),
         none_left=tuple(map(Template.parse, table.get("none_left", ()))),
         yields_to=tuple(table.get("yields_to", ())),

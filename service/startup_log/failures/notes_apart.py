@@ -11,11 +11,10 @@ from service.startup_log.prose.complaints import is_about_failure
 from service.startup_log.prose.labelled_parts import FIX
 from service.startup_log.prose.symptoms import states_failure
 from service.startup_log.text.lines import LogLine
-from service.startup_log.text.single_rows import RULE, cells_of
+from service.startup_log.text.single_rows import LEAST_CELLS, RULE, cells_of
 
 MOST_LINES: Final = 40
 """Filled lines of a text that is pasted for a note in it; a longer one is a script or a document."""
-LEAST_CELLS: Final = 2
 _MARK: Final = re.compile(r"(?:#|//){1,3} ?")
 
 

@@ -13,8 +13,6 @@ from service.startup_log.catalogue.origins import origin_of
 from service.startup_log.catalogue.phrases import CauseForm, FailureCause
 from service.startup_log.failures.logged_failure import Failure
 
-OF_THE_SYSTEM: Final = frozenset({"Operation", "Function", "Protocol", "Socket type"})
-"""Beginnings of the system's own words for errors, which are no rule of a package (errno ENOTSUP, ENOSYS)."""
 LONGEST: Final = 160
 """Characters of what a rule is about, or asks for, at most; more is no name."""
 LONGEST_SENTENCE: Final = 300
@@ -111,7 +109,7 @@ class Rule:
             return {"subject": sentence, "object": "", "preposition": ""}
         if (end := next(filter(sentence.endswith, self.closes), None)) is not None:
             subject = _name(sentence.removesuffix(end))
-            stated = 0 < len(subject) <= LONGEST and subject not in OF_THE_SYSTEM
+            stated = 0 < len(subject) <= LONGEST and subject not in _SYSTEM
             return {"subject": subject, "object": "", "preposition": ""} if stated else None
         for words in self.between:
             head, found, rest = sentence.partition(words)
@@ -319,6 +317,7 @@ _ADVISED: Final = frozenset(_TABLES["advised"])
 _GENERAL: Final = frozenset(_TABLES["general"])
 _ADVISES: Final = tuple(f"{each} " for each in _TABLES["advises"])
 _REPORTS: Final = tuple(_TABLES["reports"])
+_SYSTEM: Final = frozenset(_TABLES["system"])
 _BEGINS: Final = tuple(f"; {each} " for each in _TABLES["begins"])
 _ENDS: Final = tuple(_TABLES["ends"])
 _RULES: Final = tuple(map(_rule, _TABLES["rule"]))

@@ -10,20 +10,8 @@ from service.startup_log.prose.sentences import MOST_OF_QUOTE, Quote, sentences
 from service.startup_log.text.lines import LogLine
 
 _WORDS: Final = (
-    *(
-        "ause",
-        "eason",
-        "culprit",
-        "due to",
-        "traced",
-        "urns out",
-        "urned out",
-        "means",
-        "problem is",
-        "issue is",
-    ),
-    *("found that",),
-    *("\u6839\u56e0", "\u539f\u56e0", "\u56e0\u4e3a", "\uc6d0\uc778"),
+    *("ause", "eason", "culprit", "due to", "traced", "urns out", "urned out", "means"),
+    *("problem is", "issue is", "found that", "\u6839\u56e0", "\u539f\u56e0", "\u56e0\u4e3a", "\uc6d0\uc778"),
 )
 """Parts of words of which one is in each such sentence."""
 _SAYS_WHY: Final = re.compile(

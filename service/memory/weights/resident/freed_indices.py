@@ -11,7 +11,7 @@ from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import exact
 from service.memory.parallelism import Parallelism
-from service.memory.weights.counts.parameters import layer_modules_of, module_bytes_of
+from service.memory.weights.counts.parameters import counted_layers, module_bytes_of
 from service.memory.weights.modules import Experts
 
 SOURCE: Final = (
@@ -34,13 +34,13 @@ def freed_indices(
 @lru_cache(maxsize=64)
 def _freed(architecture: ModelArchitecture, deployment: Parallelism, release: Version, layers: range) -> int:
     built = module_bytes_of(architecture, deployment, release)
-    if not built.layout.activation_order_indices:
+    if architecture.quantization is None or not built.layout.activation_order_indices:
         return 0
     kept = replace(built, layout=replace(built.layout, activation_order_indices=False))
     freed = 0
-    for modules in layer_modules_of(architecture, deployment, release)[layers.start : layers.stop]:
+    for modules, count in counted_layers(architecture, deployment, release, layers):
         for module in modules:
             scheme = built.scheme_of(module) if isinstance(module, Experts) else None
             if scheme is not None and not scheme.activation_order:
-                freed += built.module(module) - kept.module(module)
+                freed += count * (built.module(module) - kept.module(module))
     return freed
