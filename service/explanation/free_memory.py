@@ -37,6 +37,6 @@ def free_beside_shortage(failure: Failure) -> Iterator[str]:
     )
 
 
-def _bytes(size: re.Match[str]) -> float:
+def _bytes(size: re.Match[str]) -> int:
     number, unit = [each for each in size.groups() if each is not None][:2]
-    return float(number) * _UNITS[unit]
+    return round(float(number) * _UNITS[unit])
