@@ -92,7 +92,8 @@ class EngineError:
 def engine_error(type_name: str, message: str) -> EngineError | None:
     """Return the error with this message; of several the one with the longest fixed parts."""
     line = without_backticks(message[:MOST])
-    found = [each for each in _errors() if each.says(line)]
+    errors, index = _by_longest_part()
+    found = [each for _, part in index.pairs([line]) for each in errors[part] if each.says(line)]
     if not found and (begun := line.rstrip(". \u2026")) != line.rstrip("."):
         found = [each for each in _errors() if each.type == type_name and each.begins(begun)]
     return _likeliest(found, type_name)
@@ -131,7 +132,7 @@ def error_in_text(lines: Sequence[str]) -> tuple[int, EngineError] | None:
 
     Only errors with a part so long count that no other sentence has it by chance.
     """
-    errors, index = _long_errors()
+    errors, index = _by_longest_part(LONG, MANY_WORDS)
     lines = list(map(without_backticks, lines))
     for at, pairs in groupby(index.pairs(lines), key=itemgetter(0)):
         found = [each for _, position in pairs for each in errors[position] if _rests_on(each, lines[at])]
@@ -146,12 +147,15 @@ def _rests_on(error: EngineError, line: str) -> bool:
 
 
 @cache
-def _long_errors() -> tuple[Sequence[Sequence[EngineError]], SentenceIndex]:
-    """Return the errors of each long part, and the index of these parts; many errors have the same."""
+def _by_longest_part(least: int = 0, words: int = 0) -> tuple[Sequence[Sequence[EngineError]], SentenceIndex]:
+    """Return the errors of each longest part, and the index of these parts; many errors have the same.
+
+    ``least``, ``words``: characters and words of the parts that count.
+    """
     found: dict[str, list[EngineError]] = defaultdict(list)
     for each in _errors():
         longest = max(each.parts, key=len)
-        if len(longest) >= LONG and len(longest.split()) >= MANY_WORDS:
+        if len(longest) >= least and len(longest.split()) >= words:
             found[longest].append(each)
     return list(found.values()), SentenceIndex(list(found))
 

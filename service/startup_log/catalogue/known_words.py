@@ -1,6 +1,5 @@
 """Finds the words of known causes in the lines of a log."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -28,8 +27,8 @@ _WHOLE: Final[Mapping[str, FailureCause]] = {line: cause for cause in CAUSES for
 _BY_NAME: Final[Mapping[str, FailureCause]] = {cause.name: cause for cause in CAUSES}
 GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supported", "nccl", "rocm_fault"})
 """Causes that say less than one error of a device in the same line."""
-_SIGNALS: Final = re.compile(r"(?i)exit|died|dying|dies|signal|returncode|killed|dead|status|code")
-_OF_DEVICE: Final = re.compile("[Cc]uda|CUDA|HIP|hipError")
+_SIGNALS: Final = ("exit", "died", "dying", "dies", "signal", "killed", "dead", "status", "code")
+_OF_DEVICE: Final = ("Cuda", "cuda", "CUDA", "HIP", "hipError")
 ESCAPED: Final = "\\'"
 """A quote inside of a quoted text."""
 MISSING: Final = "No module named"
@@ -143,8 +142,8 @@ def _is_denied(cause: FailureCause, *texts: str) -> bool:
 def _by_form(texts: Sequence[str]) -> Iterator[tuple[int, FailureCause]]:
     """Yield which text holds an error of a device, the end of a process by a signal, or a missing module."""
     for at, text in enumerate(texts):
-        name = device_error(text) if _OF_DEVICE.search(text) else None
-        name = name or (cause_of_exit(text) if _SIGNALS.search(text) else None)
+        name = device_error(text) if any(map(text.__contains__, _OF_DEVICE)) else None
+        name = name or (cause_of_exit(text) if any(map(text.lower().__contains__, _SIGNALS)) else None)
         name = name or (cause_of_module(text) if MISSING in text else None)
         if name is not None:
             yield at, _BY_NAME[name]

@@ -51,6 +51,8 @@ _COMMAND: Final = re.compile(
     r"(?:(?<![\w/.~-])[\w/.~-]{1,200}/|\b)vllm (?:serve|bench [a-z]{1,16})\b"
     r"|\bvllm\.entrypoints\.openai\.api_server\b|\bcommand:(?=\s{1,4}--)|\bvllm/vllm-openai[\w:.@-]{0,100}[\"']?(?=\s)"
 )
+_IN_COMMANDS: Final = ("vllm", "command:")
+"""Words one of which each form of a command holds."""
 _BEFORE: Final = re.compile(
     r"(?:^|[$#+>;:&|(\"'`%\u276f\u279c\u00bb=]\s{0,2}|(?:\b(?:exec|nohup|sudo|time|run|uvx|srun|env|cmd|command)|-m|-E)\s|"
     r"[^\x00-\x7f]\s?|[A-Z0-9_]{1,80}=\S{0,200}\s)$"
@@ -127,7 +129,8 @@ def command_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     command: list[str] = []
     size, continued, done, marked, quoted = 0, False, False, False, False
     for line in lines:
-        started = _COMMAND.search(line.text)
+        named = any(map(line.text.__contains__, _IN_COMMANDS))
+        started = _COMMAND.search(line.text) if named else None
         if started is not None and not _is_run(line.text, started):
             started = None
         # In a command that is not quoted, `> file` on a line of its own sends the output there.

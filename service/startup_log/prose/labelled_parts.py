@@ -13,6 +13,8 @@ REASON: Final = frozenset(_LABELS["reason"])
 FIX: Final = frozenset(_LABELS["fix"])
 LONGEST_LABEL: Final = 60
 """Characters of a label with its marks."""
+LONGEST_ALONE: Final = 128
+"""Characters of a line that is a label with its marks, number and brackets, and nothing else."""
 MOST_LINES: Final = 5
 """Lines of a part that are read."""
 NEAR: Final = 4
@@ -28,6 +30,8 @@ _LABEL: Final = re.compile(
     r"(?P<mark>\s?[:\uff1a\u2014\u2192]|$)[*_`\"]{0,3}"
 )
 """A label at the beginning of a line, between the marks of Markdown and YAML."""
+_MARKS: Final = (":", "\uff1a", "\u2014", "\u2192")
+"""What ends a label, unless the line does."""
 _HEADS: Final = re.compile(r"\s{0,4}(?:#{1,6} |\*\*|__)")
 """What shows that a label alone on its line heads what follows."""
 _ITEM: Final = re.compile(
@@ -50,7 +54,9 @@ def labelled(lines: Sequence[LogLine], labels: frozenset[str]) -> tuple[LogLine,
 
 def _parts(lines: Sequence[LogLine], labels: frozenset[str]) -> Iterator[tuple[LogLine, str]]:
     for at, line in enumerate(lines):
-        found = None if line.is_logged else _LABEL.match(line.text[: 4 * LONGEST_LABEL])
+        begin = line.text[: 4 * LONGEST_LABEL]
+        marked = len(begin) <= LONGEST_ALONE or any(map(begin.__contains__, _MARKS))
+        found = _LABEL.match(begin) if marked and not line.is_logged else None
         if (
             found is None
             or found["label"].strip().casefold() not in labels

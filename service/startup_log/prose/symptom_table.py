@@ -83,9 +83,11 @@ class Symptom:
 
     def is_in(self, sentence: Sentence) -> bool:
         """Whether a sentence has it."""
-        if self.tagged and self.tagged.isdisjoint(sentence.tags):
-            return False
-        return self.is_in_words(DENIES.sub(" ", sentence.words))
+        return self.counts_in(sentence) and self.is_in_words(DENIES.sub(" ", sentence.words))
+
+    def counts_in(self, sentence: Sentence) -> bool:
+        """Whether the title of a sentence's issue names a kind in which it counts."""
+        return not self.tagged or not self.tagged.isdisjoint(sentence.tags)
 
     def is_in_unformatted(self, sentence: Sentence) -> bool:
         """Whether a sentence has it without the words of quantization in names of models."""

@@ -12,13 +12,13 @@ from service.startup_log.text.comment_blocks import without_comment_marks
 from service.startup_log.text.escaped_lines import unescaped, without_metadata
 from service.startup_log.text.issue_headers import without_issue_headers
 from service.startup_log.text.joined_lines import separated, separated_alone
-from service.startup_log.text.long_logs import AROUND, MARKERS, CondensedLog, LogCondenser
+from service.startup_log.text.long_logs import AROUND, END, MARKERS, MIDDLE, CondensedLog, LogCondenser
 from service.startup_log.text.numbered_lines import without_numbers
 from service.startup_log.text.single_rows import rows_apart
 
-MAX_CHARACTERS: Final = 1 << 20
+MAX_CHARACTERS: Final = 2 * END + MIDDLE
 """Characters that are read as they are. A longer log is condensed: `service.startup_log.text.long_logs`."""
-MAX_LINES: Final = 14_000
+MAX_LINES: Final = 5_200
 """Lines that are read: of ``MAX_CHARACTERS`` they have 75 characters each, and lines of a log have more."""
 MAX_LINE: Final = 16_384
 """Characters of one line. The engine's longest line, its configuration, has about 6,000."""
@@ -94,6 +94,8 @@ _IN_PROSE: Final = re.compile(
     r"[^\s'\",\]})]{4,4096}"
 )
 """A secret that follows its name after a blank. In other texts this form is too common to be masked."""
+_SECRETS: Final = ("key", "token", "passw", "secret", "credential")
+"""Words one of which each name of a secret holds."""
 _ESCAPED: Final = re.compile(
     r"&(?:lt|gt|amp|quot|apos|nbsp|#0{0,4}(?:34|38|39|47|60|62)|#[xX](?:22|26|27|2[fF]|3[cCeE]));"
 )
@@ -322,4 +324,6 @@ def clean(text: str) -> str:
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
         text = "".join(each if each.isprintable() else " " for each in text)
-    return _IN_PROSE.sub(rf"\1{HIDDEN}", hide_secrets(text))
+    text = hide_secrets(text)
+    named = any(map(text.lower().__contains__, _SECRETS))
+    return _IN_PROSE.sub(rf"\1{HIDDEN}", text) if named else text

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Final
 
-END: Final = 3 << 17
+END: Final = 9 << 14
 """Characters at each end of a log that are kept."""
-MIDDLE: Final = 1 << 18
+MIDDLE: Final = 3 << 15
 """Characters between the ends that are kept."""
 MAX_LOG_BYTES: Final = 64 << 20
 """Bytes of a log that are read."""
-PIECE: Final = 1 << 17
+PIECE: Final = 1 << 15
 """Characters that are looked at together."""
 BLOCK: Final = 1 << 16
 """Characters of a line after which it counts as several."""
