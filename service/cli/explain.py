@@ -1,7 +1,6 @@
 """`dryserve explain`: compare a startup log with its plan."""
 
 import asyncio
-import inspect
 import sys
 import threading
 import time
@@ -51,7 +50,7 @@ POLL_SECONDS: Final = 0.5
 """Seconds between two looks at a file that grows."""
 REPORTER: Final = "logs"
 """Reporter of the logs that are stored from the command line."""
-LOG: Final = typer.Argument(help="What the engine printed; - reads standard input.", metavar="FILE")
+LOG: Final = typer.Argument(help="What the engine printed; left out or -: standard input.", metavar="FILE")
 FROM_THE_LOG: Final = {
     "tensor_parallel_size": "Ranks (GPUs) that share every layer; left out: as in the log, or else 1",
     "kv_cache_dtype": "Dtype of the cache; left out: as in the log, or else auto",
@@ -96,6 +95,8 @@ def explain(
     with exits_on_bad_input():
         document = with_config(ExplainParameters(**flags).document(), config)
         body = ExplainBody.model_validate(document)
+        if file.isatty():
+            typer.echo("Paste the log, then press Ctrl-D on a line of its own.", err=True)
         if follow:
             raise typer.Exit(_follow(file, body, format or "table"))
         condensed = condense(_pieces(file))
@@ -115,7 +116,7 @@ explain_app.command()(
         explain,
         ExplainParameters,
         ExplanationFormat,
-        option("file", typer.FileBinaryRead, LOG, inspect.Parameter.empty),
+        option("file", typer.FileBinaryRead, LOG, "-"),
         words=FROM_THE_LOG,
     )
 )

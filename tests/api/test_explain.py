@@ -152,6 +152,16 @@ def test_nothing_unprintable_comes_back(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(logged_lines())[::40])
+def test_a_log_comes_from_standard_input_where_no_file_is_named(name: str) -> None:
+    log = logged_lines()[name]
+    named = CliRunner().invoke(cli, ["explain", "-"], input=log)
+    unnamed = CliRunner().invoke(cli, ["explain"], input=log)
+
+    assert (unnamed.exit_code, unnamed.stdout) == (named.exit_code, named.stdout)
+    assert json.loads(unnamed.stdout)["log"]["lines"] == log.removesuffix("\n").count("\n") + 1
+
+
+@pytest.mark.parametrize("name", sorted(logged_lines())[::40])
 def test_the_command_line_says_the_same(client: TestClient, name: str) -> None:
     log = logged_lines()[name]
     result = CliRunner().invoke(cli, ["explain", "-", "--format", "json"], input=log)

@@ -54,9 +54,9 @@ def labelled(lines: Sequence[LogLine], labels: frozenset[str]) -> tuple[LogLine,
 
 def _parts(lines: Sequence[LogLine], labels: frozenset[str]) -> Iterator[tuple[LogLine, str]]:
     for at, line in enumerate(lines):
-        begin = line.text[: 4 * LONGEST_LABEL]
-        marked = len(begin) <= LONGEST_ALONE or any(map(begin.__contains__, _MARKS))
-        found = _LABEL.match(begin) if marked and not line.is_logged else None
+        first = line.text[: 4 * LONGEST_LABEL]
+        marked = len(first) <= LONGEST_ALONE or any(map(first.__contains__, _MARKS))
+        found = _LABEL.match(first) if marked and not line.is_logged else None
         if (
             found is None
             or found["label"].strip().casefold() not in labels
