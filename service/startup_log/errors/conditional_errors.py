@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from service.startup_log.text.lines import LogLine
@@ -29,6 +30,11 @@ _IF_WORDS: Final = ("if ", "If ", "hen ", "hould ", "n case", "\u82e5", "\u5982"
 _ENDS: Final = re.compile(r"(?<=[.!?\u3002])\s+")
 _ENDS_BEFORE: Final = re.compile(r"(?<=[^\s.!?][.!?])\s|\u3002")
 """Ends of the sentences of a line."""
+_EXAMPLE: Final = re.compile(
+    r"\(?(?:\be\.g\.,?|\bfor example,?) [`'\"]?(?:[a-z_]\w{0,40}\.){0,6}"
+    r"(?:Async)?Engine(?:Dead|Generate)Error\b(?!: ?\w)[`'\"]?\)?"
+)
+"""The class of what an engine's end raises, as an example: `an engine's error (e.g. EngineDeadError)`."""
 _HEADING: Final = re.compile(r"#{2,6} ")
 MOST_LINES: Final = 3000
 """Lines of a text in which other engines are looked for."""
@@ -49,6 +55,17 @@ def conditional(lines: Sequence[LogLine]) -> Iterator[tuple[int, str]]:
         if (found := _IF.search(line.text[:400])) is not None:
             before = line.text[: found.start()]
             yield at, before[: max((end.end() for end in _ENDS_BEFORE.finditer(before)), default=0)]
+
+
+def without_examples(lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    """Return the lines without the classes that a person names as examples of how an engine's end shows."""
+    named = {at for at, line in enumerate(lines) if _is_written(line) and _EXAMPLE.search(line.text)}
+    if not named:
+        return lines
+    return [
+        replace(line, text=_EXAMPLE.sub("", line.text)) if at in named else line
+        for at, line in enumerate(lines)
+    ]
 
 
 def names_other_engines(lines: Sequence[LogLine]) -> bool:

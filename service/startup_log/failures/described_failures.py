@@ -124,10 +124,7 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
         if answer is not None:
             return of_known(KnownWords(*answer, {}), (), {}, lines)
     says_nothing = found is None or (
-        found.cause is None
-        and (
-            is_wrapper(found.sentence.line.text) or (not found.sentence.title and is_titled_as_commit(lines))
-        )
+        found.cause is None and (is_wrapper(found.sentence.line.text) or is_titled_as_commit(lines))
     )
     return None if found is None or says_nothing else _with_quoted_class(as_described(found))
 

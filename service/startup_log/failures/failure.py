@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Final
 
 from service.startup_log.catalogue.known_words import (
@@ -91,6 +91,8 @@ OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
 WARNING: Final = "WARNING"
 """The level of what the engine goes on without."""
+LEAST_ROWS: Final = 3
+"""Rows of a table that compares cases; one of two rows mostly says what helps against either."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 
@@ -124,7 +126,18 @@ def _noted_alone(lines: Sequence[LogLine]) -> Failure | None:
     """Return the failure of a text that says nothing but notes of failures: rows and comments."""
     notes = notes_apart(lines)
     found = None if notes is None else _root_of(printed_lines(notes))
-    return None if found is None else replace(found, paraphrased=True)
+    if found is None or notes is None or _differ(notes):
+        return None
+    return replace(found, paraphrased=True)
+
+
+def _differ(notes: Sequence[LogLine]) -> bool:
+    """Whether rows of a table note failures of several kinds, as of several models: none is the one."""
+    # A row's cells are lines of one number.
+    rows = [list(row) for _, row in groupby(notes, key=lambda line: line.number)]
+    roots = [_root_of(printed_lines(row)) for row in rows if len(row) > 1]
+    kinds = ["" if root.cause is None else root.cause.name for root in roots if root is not None]
+    return len(kinds) >= LEAST_ROWS and len({*kinds}) > 1
 
 
 def _with_cut_end(found: Failure, lines: Sequence[LogLine]) -> Failure:

@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 
 from service.startup_log.catalogue.known_words import SearchedLines
-from service.startup_log.errors.conditional_errors import names_other_engines, of_other_engines
+from service.startup_log.errors.conditional_errors import (
+    names_other_engines,
+    of_other_engines,
+    without_examples,
+)
 from service.startup_log.errors.ended_with_engine import ended_with_engine
 from service.startup_log.errors.exceptions import raised_in
 from service.startup_log.errors.passed_over import passed_over
@@ -18,7 +22,7 @@ def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
 
     A message that was wrapped is read in one line.
     """
-    shown = unwrapped(without_code(lines))
+    shown = without_examples(unwrapped(without_code(lines)))
     if over := passed_over(shown) | of_whole_builds(shown) | ended_with_engine(shown):
         shown = blanked(shown, over)
     printed = lines if shown is lines and isinstance(lines, SearchedLines) else SearchedLines(shown)

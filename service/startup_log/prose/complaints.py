@@ -7,6 +7,7 @@ from typing import Final
 from service.startup_log.catalogue.phrases import FailureCause
 from service.startup_log.errors.exceptions import raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of
+from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.text.lines import LogLine
 
 MOST_OF_CHANGE: Final = 200
@@ -55,6 +56,10 @@ _CHANGES: Final = re.compile(
     r"|^#{0,2} ?(?:fix|fixes|add|adds|support|enable|update|bump|remove|guard|revert)\b"
 )
 """Headings of the forms for changes of code, and beginnings of their titles."""
+_CHANGED: Final = re.compile(
+    r"(?i)^#{1,4} (?:what(?:'s| is| was| has)? (?:been )?changed|changes made|description of changes?)\b"
+)
+"""Headings of such forms that no report of a failure has."""
 _STEP: Final = re.compile(
     r"(?i)^(?:#{1,2} |[-*+] )?(?:add|allow|avoid|bump|change|clean|document|drop|enable|expose|fix|handle|"
     r"improve|increase|introduce|lower|make|move|pin|raise|reduce|refactor|remove|rename|replace|skip|support|switch|tweak|"
@@ -98,7 +103,7 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     answers = any(_ANSWERS.match(line.text) for line in lines[:MOST_OF_CHANGE])
     if _OF_COMMIT.match(title) is not None and (answers or any(map(_SUMMARY.match, heads))):
         return True
-    if _STEP.match(title) is not None and _lists_steps(lines):
+    if _STEP.match(title) is not None and (_lists_steps(lines) or any(map(_CHANGED.match, heads))):
         return True
     if _is_of_release(title, lines):
         return True
@@ -141,8 +146,8 @@ def lists_tasks(lines: Sequence[LogLine]) -> bool:
 
 
 def only_describes_change(lines: Sequence[LogLine]) -> bool:
-    """Whether a text describes a change or lists tasks, and holds no error of a log, calls or exception."""
-    return (describes_change(lines) or lists_tasks(lines)) and not any(
+    """Whether a text describes a change, or lists tasks or titles, and holds no error, calls or exception."""
+    return (describes_change(lines) or lists_tasks(lines) or lists_titles(lines)) and not any(
         line.level in FAILING or frame_of(line) is not None or raises(line.text) for line in lines
     )
 

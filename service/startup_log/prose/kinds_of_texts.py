@@ -4,13 +4,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final
 
-from service.startup_log.prose.complaints import describes_change, lists_tasks
+from service.startup_log.prose.complaints import (
+    describes_change,
+    is_about_failure,
+    is_titled_as_commit,
+    lists_tasks,
+)
+from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
 from service.startup_log.text.lines import LogLine
+from service.startup_log.text.single_rows import RULE, cells_of
 
+LEAST_ROWS: Final = 3
+"""Rows of a table that lists several failures."""
 MOST_OF_TEXT: Final = 200
 """Lines of a text in which headings and questions are looked for."""
 
@@ -23,6 +33,8 @@ class TextKind(StrEnum):
     PROPOSAL = "proposes how something is to become"
     QUESTION = "asks a question"
     DOCUMENTATION = "is about documentation"
+    LIST = "lists titles of commits, issues or changes"
+    FAILURES = "lists several failures in a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,12 @@ _WISHES: Final = re.compile(
 
 def kind_of_text(lines: Sequence[LogLine]) -> AboutText | None:
     """Return what a text is by its form; ``None`` where its words do not say."""
+    if lists_titles(lines):
+        first = next(line for line in lines if line.text)
+        return AboutText(TextKind.LIST, first.text.strip("# *")[:MOST_OF_QUOTE], first.number)
     lines = lines[:MOST_OF_TEXT]
+    if (table := _table_of_failures(lines)) is not None:
+        return table
     title = title_of(lines)
     if title is None:
         return None
@@ -79,9 +96,26 @@ def kind_of_text(lines: Sequence[LogLine]) -> AboutText | None:
     return None if kind is None else AboutText(*kind)
 
 
+def _table_of_failures(lines: Sequence[LogLine]) -> AboutText | None:
+    """Return a table of which a column is about failures; ``None`` without any, or with a single row."""
+    rule = next(
+        (at for at, line in enumerate(lines) if line.text.startswith("|") and RULE.match(line.text)), 0
+    )
+    if not rule or not any(
+        is_about_failure(LogLine(1, cell, None)) for cell in cells_of(lines[rule - 1].text)
+    ):
+        return None
+    rows = list(takewhile(lambda line: line.text.startswith("|"), lines[rule + 1 :]))
+    if len(rows) < LEAST_ROWS:
+        return None
+    head = lines[rule - 1]
+    return AboutText(TextKind.FAILURES, head.text.strip("| ")[:MOST_OF_QUOTE], head.number)
+
+
 def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int] | None:
     words, number = title.text.strip("# *")[:MOST_OF_QUOTE], title.line.number
-    kind = TextKind.CHANGE if describes_change(lines) else _kind_of_form(title, lines)
+    changes = describes_change(lines) or is_titled_as_commit(lines)
+    kind = TextKind.CHANGE if changes else _kind_of_form(title, lines)
     if kind is None and (lists_tasks(lines) or names_roadmap(title)):
         kind = TextKind.PROPOSAL
     if kind is None and _ASKS.search(words):

@@ -25,6 +25,8 @@ _WISHES: Final = re.compile(
     r" (?:should|expected|would be|ideally|hope|searched for relevant|please make sure) "
 )
 """What shows that a sentence says how it should be."""
+_SHOULD: Final = re.compile(r" (?:should|ought to) (?!not |never |have |work|be able)")
+"""What shows that a title says how something is to become."""
 _SUPPOSES: Final = re.compile(
     r" (?:may|might|could|would) (?:also |then |still )?"
     r"(?:result|lead|cause|occur|happen|fail|run out|hang|crash|oom|slow) |^ (?:do not|don't|never|avoid) |"
@@ -118,7 +120,7 @@ def described(
     )
     if title is not None and title.words.isascii() and len(title.words.split()) < LEAST_WORDS:
         title = None
-    if title is not None and is_question(title):
+    if title is not None and (is_question(title) or _says_how_to_be(title)):
         title = None
     if titles_only:
         return None
@@ -131,6 +133,11 @@ def is_question(title: Sentence) -> bool:
     """Whether a title asks something, other than how to mend what it says that failed."""
     asks = _ASKS.search(title.words) is not None or title.text.endswith("?")
     return asks and _ASKS_TO_MEND.search(title.words) is None
+
+
+def _says_how_to_be(title: Sentence) -> bool:
+    """Whether the title of no report of a bug says how something is to be, and not what it must not do."""
+    return BUG not in title.tags and _SHOULD.search(title.words) is not None
 
 
 def _states(sentence: Sentence) -> bool:
