@@ -30,7 +30,8 @@ GENERAL: Final = frozenset({"cuda_error", "cuda_call_refused", "feature_not_supp
 _SIGNALS: Final = ("exit", "died", "dying", "dies", "signal", "killed", "dead", "status", "code")
 _OF_DEVICE: Final = ("Cuda", "cuda", "CUDA", "HIP", "hipError")
 ESCAPED: Final = "\\'"
-"""A quote inside of a quoted text."""
+QUOTED: Final = '\\"'
+"""Quotes inside of a quoted text."""
 MISSING: Final = "No module named"
 """What Python says of a module that it does not find."""
 MOST_WRAPPED: Final = 1 << 18
@@ -124,9 +125,9 @@ def _unless_weaker(before: KnownWords | None, cause: FailureCause) -> KnownWords
 
 def _unmarked(text: str) -> str:
     """Return a text without marks of code and escapes of quotes; empty for one that has none."""
-    if "`" not in text and ESCAPED not in text:
+    if "`" not in text and ESCAPED not in text and QUOTED not in text:
         return ""
-    return without_backticks(text).replace(ESCAPED, "'")
+    return without_backticks(text).replace(ESCAPED, "'").replace(QUOTED, '"')
 
 
 def _says_more(cause: FailureCause, before: KnownWords | None) -> bool:

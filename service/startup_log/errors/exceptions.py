@@ -17,6 +17,14 @@ _NAMED: Final = re.compile(
     re.ASCII,
 )
 """A class behind its module, and behind the class inside of which it is defined."""
+_MET: Final = re.compile(
+    r"\b(?:get|got|hit|hits|raises|raised|throws|with|see|is|was) an? "
+    r"([A-Z][a-z]\w{0,60}Error) (?:on|for) `([^`]{2,200})`",
+    re.ASCII,
+)
+"""An exception as a person tells of it: I get a KeyError on `layers.0.mlp.weight`."""
+_NOT_MET: Final = re.compile(r"\b(?:no longer|not|never|don't|didn't|doesn't|without)\b[^.]{0,24}$")
+"""What stands before one that a person did not meet."""
 _DOTTED: Final = re.compile(r"(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}: ", re.ASCII)
 """The beginning of an exception of a module, below which its explanation follows."""
 _SUFFIX: Final = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|Failure|OutOfResources)$")
@@ -259,8 +267,16 @@ def _raised(at: int, lines: Sequence[LogLine]) -> Raised | None:
             # What follows the closing mark is the sentence's.
             message = closing.split(message, maxsplit=1)[0]
         return Raised(at, match[2], message, in_prose=kind)
-    if " vs" in text and _CHECKED.search(text) is not None:
-        return Raised(at, "", text, in_prose=False)
+    return _without_sign(at, lines[at])
+
+
+def _without_sign(at: int, line: LogLine) -> Raised | None:
+    """Return an exception without the colon behind its class: as a person tells of it, or a check of C++."""
+    met = _MET.search(line.text) if "Error " in line.text and not line.is_logged else None
+    if met is not None and _NOT_MET.search(line.text[: met.start()]) is None:
+        return Raised(at, met[1], met[2], in_prose=True)
+    if " vs" in line.text and _CHECKED.search(line.text) is not None:
+        return Raised(at, "", line.text, in_prose=False)
     return None
 
 

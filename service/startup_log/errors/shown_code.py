@@ -63,6 +63,8 @@ LEAST_CELLS: Final = 3
 """Bars of a table's row of two cells."""
 ONE_ROW: Final = 3
 """Lines of a table of one row, with its head; tables of more rows list what may come."""
+_OF_NATIVE: Final = ("] Assertion `", "terminate called after throwing", "(core dumped)")
+"""What CUDA's runtime prints of a failed check of a kernel, C++ of an exception, and a shell of a process."""
 MOST_AROUND: Final = 64
 """Lines of a text that are counted."""
 _PRINTS: Final = re.compile(
@@ -170,6 +172,8 @@ def _is_printed(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a program printed a line: of its log, of a traceback, or an exception at its beginning."""
     line = lines[at]
     if line.is_logged or HEADER in line.text or line.text.startswith(ERROR_MARK):
+        return True
+    if any(map(line.text.__contains__, _OF_NATIVE)):
         return True
     return frame_of(line) is not None or raises(line.text)
 

@@ -24,7 +24,7 @@ from service.startup_log.failures.titles import (
     said_by,
 )
 from service.startup_log.prose.complaints import FAILING
-from service.startup_log.prose.sentences import MOST_OF_TITLE, sentences
+from service.startup_log.prose.sentences import LONGEST, MOST_OF_TITLE, plain_words, sentences
 from service.startup_log.prose.symptoms import HANG, described, says_hang
 from service.startup_log.text.lines import LogLine
 
@@ -37,6 +37,8 @@ WAITING: Final = frozenset({*HANGING, "start_timed_out"})
 """Causes of a process that did not end, after which its parent has an error of its own alone."""
 DUMPED: Final = "Dumping input data for V1 LLM engine"
 """vLLM 0.9.0 to 0.33.0, logging_utils/dump_input.py: a step failed or took too long, whatever the reason."""
+LEAST_QUOTED: Final = 4
+"""Words of a message in a row that a title quotes."""
 WARNING: Final = "WARNING"
 """The level of what the engine goes on without."""
 _WARNED_ERROR: Final = re.compile(r"\b(?:error|exception|failed)(?: \w{1,20}){0,3}: (\S.*)", re.IGNORECASE)
@@ -177,6 +179,13 @@ def _is_cut(failure: Failure) -> bool:
     return failure.cut and not failure.paraphrased
 
 
+def quotes(words: str, message: str) -> bool:
+    """Whether a sentence's plain words hold several words of a message in a row."""
+    said = plain_words(message[:LONGEST]).split()
+    rows = (said[at : at + LEAST_QUOTED] for at in range(len(said) - LEAST_QUOTED + 1))
+    return any(f" {' '.join(row)} " in words for row in rows)
+
+
 def _of_hang(found: Failure, cause: FailureCause, lines: Sequence[LogLine]) -> Failure:
     if not says_hang(sentences(lines)):
         return replace(found, hangs=cause.name in HANGING)
@@ -192,4 +201,5 @@ def _of_hang(found: Failure, cause: FailureCause, lines: Sequence[LogLine]) -> F
         return replace(found, hangs=True)
     if logged.level != "ERROR" or title is None or title.cause is None or title.cause.name != HANG:
         return found
-    return replace(as_described(title), hangs=True)
+    quoted = quotes(title.sentence.words, found.message)
+    return found if quoted else replace(as_described(title), hangs=True)

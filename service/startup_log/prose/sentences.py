@@ -68,8 +68,12 @@ _UNSAID: Final = (
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))
 """Beginnings of lines that nobody says."""
 _FENCE: Final = re.compile(r"^\s{0,8}(?:```|~~~)")
-_ENDS: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])[*_]{0,2}\s+|(?<=[\u3002\uff01\uff1f])")
-_CLAUSES: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])[*_]{0,2}\s+|(?<=[\u3002\uff01\uff1f\uff0c])")
+_ENDS: Final = re.compile(
+    r"(?<=[.!?\u3002\uff01\uff1f])(?<!e\.g\.)(?<!i\.e\.)[*_]{0,2}\s+|(?<=[\u3002\uff01\uff1f])"
+)
+_CLAUSES: Final = re.compile(
+    r"(?<=[.!?\u3002\uff01\uff1f])(?<!e\.g\.)(?<!i\.e\.)[*_]{0,2}\s+|(?<=[\u3002\uff01\uff1f\uff0c])"
+)
 """Ends of sentences, and of clauses in Chinese, which say one thing each."""
 _HEADING: Final = re.compile(r"^#{2,6} |^\*\*[^*]{1,80}\*\*:?$")
 _QUESTION: Final = re.compile(r"(?:Q\d{0,2}|\u95ee\u9898 ?\d{0,2}|\ubb38\uc81c ?\d{0,2}) ?[:\uff1a] ?")
@@ -116,6 +120,8 @@ MOST_NAMED: Final = 3
 """Flags of a text that is a command, where a sentence names one or two."""
 _LINK: Final = re.compile(r"https?://[^\s)>\]\"']{1,400}|<img [^>]{1,400}>")
 """The address of a page or a picture, whose words are nobody's."""
+_NOTHING: Final = re.compile(r"(?<![\w\"'=(\[])(?:\"\"|'')(?![\w\"'])")
+"""An empty text, as a program writes it."""
 _STATE: Final = re.compile(
     r"\b[A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){0,10}_(?:BLOCKED|STUCK|HUNG|FAILED|READY|PASSED|DONE)\b"
 )
@@ -177,6 +183,7 @@ def plain_words(text: str) -> str:
     """Return the words of a text in small letters, each between blanks, without the addresses of pages."""
     text = _LINK.sub(" ", text) if "://" in text else text
     text = _STATE.sub(" ", text) if "_" in text else text
+    text = _NOTHING.sub(" empty ", text) if '""' in text or "''" in text else text
     words = (word.strip(".'") for word in _WORD.findall(text.casefold()))
     return f" {' '.join(filter(None, words))} "
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from service.startup_log.catalogue.phrases import FailureCause
 from service.startup_log.prose.sentences import Sentence, gives_reason
-from service.startup_log.prose.symptom_table import DENIES, Symptom, vocabulary
+from service.startup_log.prose.symptom_table import Symptom, affirmed, vocabulary
 
 _OF_CODE: Final = re.compile(
     r" (?:assertionerror|typeerror|keyerror|attributeerror|indexerror|unboundlocalerror|nameerror|"
@@ -87,7 +87,7 @@ def _symptoms_of(
 ) -> Iterator[Symptom]:
     """Yield the symptoms of a sentence, in the order of the table."""
     of_code = _OF_CODE.search(sentence.words) is not None
-    words = DENIES.sub(" ", sentence.words)
+    words = affirmed(sentence.words)
     for each in vocabulary().symptoms:
         if each.general is not general or (of_code and each.names_reason_alone):
             continue

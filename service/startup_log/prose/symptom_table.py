@@ -30,10 +30,29 @@ DENIES: Final = re.compile(
     r"(?:is|was|got) fixed|(?:is|are) (?:fine|ok|okay) now|works now|all good) |"
     r" (?:fixed|fixes|solved|solves|resolved|resolves) (?:the|this|that|my|our) "
     r"(?:crash|hang|error|failure|problem|issue|bug|oom) |"
+    r" (?:no longer|don't|do not|didn't|did not|never) (?:get|got|see|saw|hit|face)"
+    r"(?: an?| the| any| this| that)? [a-z]{0,24}(?:error|exception)s? |"
     r" graceful(?:ly)? (?:handl\w{1,3}|recover\w{0,3}) (?:of |from )?"
     r"(?:oom|out of memory|crash\w{0,3}|timeouts?) "
 )
 """Parts of a sentence that say that something did not fail."""
+OCCASION: Final = re.compile(
+    r" after (?:the |about |around |roughly |some |a )?"
+    r"(?:\d{1,4}(?:st|nd|rd|th)?|second|third|fourth|fifth|tenth|few|several|multiple|many|repeated|n) "
+    r"(?:[a-z0-9']{1,16} ){0,2}?(?:reloads?|reloadings?|updates?|restarts?|swaps?|cycles?|loads?)"
+    r"(?: of (?:the |a |an )?[a-z0-9]{1,24}(?: (?:adapters?|weights?|models?|checkpoints?))?)? "
+)
+"""After which of several equal steps something happened: it is not what the step loads that failed."""
+ENDED: Final = re.compile(
+    r" (?:crash\w{0,4}|dies|died|killed|hangs?|hung|freezes|segfaults?|stops responding) "
+)
+"""What shows that a process ended or hangs."""
+
+
+def affirmed(words: str) -> str:
+    """Return the plain words of a sentence without what it denies, and without the occasion of an end."""
+    said = DENIES.sub(" ", words)
+    return OCCASION.sub(" ", said) if ENDED.search(said) else said
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +102,7 @@ class Symptom:
 
     def is_in(self, sentence: Sentence) -> bool:
         """Whether a sentence has it."""
-        return self.counts_in(sentence) and self.is_in_words(DENIES.sub(" ", sentence.words))
+        return self.counts_in(sentence) and self.is_in_words(affirmed(sentence.words))
 
     def counts_in(self, sentence: Sentence) -> bool:
         """Whether the title of a sentence's issue names a kind in which it counts."""

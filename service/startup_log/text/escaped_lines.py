@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 SURE: Final = ("log", "textPayload", "MESSAGE")
@@ -42,7 +42,7 @@ _ESCAPES: Final = re.compile(r"\\(?:(n)|(t)|([\"'\\/])|u001[bB]|x1[bB]|033)")
 def unescaped(text: str) -> str:
     """Return the lines that one line holds as JSON or with escapes; any other line as it is."""
     if _JSON.match(text) and len(text) <= LONGEST:
-        found = list(islice(_texts(text), MOST))
+        found = list(islice(chain(_of_notebook(text), _texts(text)), MOST))
         if found:
             return "\n".join(each.rstrip("\n") for each in found)
     if '"' in text and (member := _MEMBER.match(text)) is not None:
@@ -70,6 +70,29 @@ def _texts(text: str) -> Iterator[str]:
     except (ValueError, RecursionError):
         return
     yield from (said for said, sure in _said(value, DEEPEST, sure=False) if sure or _LOGGED.search(said))
+
+
+def _of_notebook(text: str) -> Iterator[str]:
+    """Yield what the cells of a notebook printed, and the exceptions in which they ended."""
+    if not text.lstrip().startswith("{") or '"cells"' not in text:
+        return
+    try:
+        cells = json.loads(text).get("cells")
+    except (ValueError, RecursionError):
+        return
+    for cell in cells if isinstance(cells, list) else ():
+        outputs = cell.get("outputs") if isinstance(cell, dict) else None
+        for output in outputs if isinstance(outputs, list) else ():
+            if isinstance(output, dict):
+                yield from map(_printed, (output.get("text"), output.get("traceback")))
+
+
+def _printed(value: Any) -> str:  # noqa: ANN401 - any JSON
+    """Return the text of an output of a cell, which a notebook keeps whole or by lines."""
+    if isinstance(value, list):
+        lines = [each for each in value if isinstance(each, str)]
+        return ("" if any(each.endswith("\n") for each in lines) else "\n").join(lines)
+    return value if isinstance(value, str) else ""
 
 
 def _said(value: Any, depth: int, *, sure: bool) -> Iterator[tuple[str, bool]]:  # noqa: ANN401 - any JSON
