@@ -34,7 +34,7 @@ QUOTED: Final = '\\"'
 """Quotes inside of a quoted text."""
 MISSING: Final = "No module named"
 """What Python says of a module that it does not find."""
-MOST_WRAPPED: Final = 1 << 18
+MOST_WRAPPED: Final = 3 << 15
 """Characters of a text in which sentences over two lines are looked for: a terminal's copy is shorter."""
 
 

@@ -18,11 +18,13 @@ from service.startup_log.text.single_rows import rows_apart
 
 MAX_CHARACTERS: Final = 2 * END + MIDDLE
 """Characters that are read as they are. A longer log is condensed: `service.startup_log.text.long_logs`."""
-MAX_LINES: Final = 5_200
-"""Lines that are read: of ``MAX_CHARACTERS`` they have 75 characters each, and lines of a log have more."""
+MAX_LINES: Final = 4_300
+"""Lines that are read: of ``MAX_CHARACTERS`` they have 76 characters each, and lines of a log have more."""
 MAX_LINE: Final = 16_384
 """Characters of one line. The engine's longest line, its configuration, has about 6,000."""
 
+LEAST_MARKED: Final = min(map(len, MARKERS))
+"""Characters of the shortest line that shows a failure or a step of a start."""
 MAX_PIECES: Final = 4
 TERMINALS: Final = (60, 250)
 """Columns of a terminal whose copy is unwrapped."""
@@ -181,7 +183,8 @@ def _ends_and_failures(numbered: Sequence[tuple[int, str]]) -> Iterator[tuple[in
     ends = MAX_LINES * 3 // 8
     before, after = AROUND
     between = range(ends, len(numbered) - ends)
-    shown = (at for at in between if any(map(numbered[at][1].__contains__, MARKERS)))
+    long = (at for at in between if len(numbered[at][1]) >= LEAST_MARKED)
+    shown = (at for at in long if any(map(numbered[at][1].__contains__, MARKERS)))
     around = dict.fromkeys(
         near for at in shown for near in range(at - before, at + after + 1) if near in between
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Final
 
-END: Final = 9 << 14
+END: Final = 1 << 17
 """Characters at each end of a log that are kept."""
-MIDDLE: Final = 3 << 15
+MIDDLE: Final = 1 << 16
 """Characters between the ends that are kept."""
 MAX_LOG_BYTES: Final = 64 << 20
 """Bytes of a log that are read."""
