@@ -1,7 +1,7 @@
 """The facts that a log contains about its start, as fields of a plan request."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
@@ -9,9 +9,16 @@ from packaging.version import InvalidVersion, Version
 from service.engines.releases import RELEASES, UnknownRelease, names_own_commit, resolve_release, rules_for
 from service.explanation.explanation_types import Assumption
 from service.gpus.gpu_type import GpuType
+from service.gpus.names import gpus_named
 from service.startup_log.log import StartupLog
 from service.units import GIB
 
+_SIZED: Final = re.compile(r"(?P<name>.{1,80}?)(?: (?P<size>\d{2,3})GB)?")
+"""The name of a card as a person writes it, with its memory."""
+_EDITION: Final = re.compile(r"(?i)^RTX[ -]?(\d{4}) PRO\b")
+_WITH_HYPHEN: Final = re.compile(r"-(\d{2,3})GB?$")
+ROUNDED: Final = 0.08
+"""Share by which the memory that a person writes differs from a card's at most."""
 _SPACED: Final = re.compile(r"(?i)\b(rtx|gtx)[ _-]?(?=\d)")
 """People write the family of a card and its number with and without a blank."""
 STAND_IN: Final = "h100-sxm-80gb"
@@ -111,14 +118,44 @@ def gpus_of(log: StartupLog, types: Iterable[GpuType]) -> tuple[GpuType, ...]:
     known = tuple(gpu for gpu in types if gpu.modelled)
     total = log.number("total_gib")
     for names in (tuple(filter(None, (log.word("gpu_name"),))), log.around.gpus, log.around.mentioned):
-        named = tuple(gpu for gpu in known if any(_is_named(gpu, name) for name in names))
-        if named:
+        if named := _named_in(log, names, known):
             fitting = tuple(gpu for gpu in named if _has_total(gpu, total) and _has_kernels(gpu, log))
             if fitting or names != log.around.mentioned:
                 return _likeliest(fitting or named, total)
     if total is None:
         return ()
     return _likeliest((gpu for gpu in known if _has_total(gpu, total) and _has_kernels(gpu, log)), total)
+
+
+def _named_in(log: StartupLog, names: Sequence[str], known: Sequence[GpuType]) -> Sequence[GpuType]:
+    """Return the types that these names of a log mean: those that tools print, or those that people write."""
+    if names is not log.around.mentioned:
+        return [gpu for gpu in known if any(_is_named(gpu, name) for name in names)]
+    written = [_SIZED.fullmatch(_ordered(name)) for name in names]
+    exact = [(gpu, each) for gpu in known for each in written if each and _is_named(gpu, each["name"])]
+    fitting = [gpu for gpu, each in exact if each["size"] is None or _is_of_size(gpu, int(each["size"]))]
+    sized = () if fitting else _of_sizes([each for each in written if each], known)
+    return tuple(dict.fromkeys(fitting or sized or [gpu for gpu, _ in exact]))
+
+
+def _of_sizes(names: Iterable[re.Match[str]], known: Sequence[GpuType]) -> Sequence[GpuType]:
+    """Return the types that people mean by names with their memory or edition, if all have the same memory.
+
+    A100 alone is a card of 40 or of 80 GB.
+    """
+    meant = (each[0] for each in names if each["size"] is not None or "PRO" in each["name"])
+    found = [gpu for name in meant for gpu in gpus_named(name, known)]
+    return found if len({gpu.memory_bytes >> 30 for gpu in found}) == 1 else ()
+
+
+def _is_of_size(gpu: GpuType, size: int) -> bool:
+    """Whether a type has the memory that a person writes, in GB or in GiB."""
+    return abs(gpu.memory_bytes / GIB - size) <= ROUNDED * size
+
+
+def _ordered(name: str) -> str:
+    """Return the name of a card with its edition where its maker writes it, and its memory as people do."""
+    return _WITH_HYPHEN.sub(r" \1GB", _EDITION.sub(r"RTX PRO \1", name))
 
 
 def _likeliest(gpus: Iterable[GpuType], total: float | None) -> tuple[GpuType, ...]:

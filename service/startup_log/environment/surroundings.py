@@ -102,11 +102,19 @@ _MENTIONED: Final = re.compile(
 )
 """A card as people write it, in the plural too."""
 _BARE: Final = re.compile(
-    r"(?:^|\b(?:on|with|an?|my|our|single|dual|two|four|[1248] ?x|nvidia|geforce) )"
-    r"([345]0[6-9]0(?: ?(?:Ti|ti|SUPER|super|D))?)s?(?=$|[ ,;.)/])(?! (?:tokens|requests|ms|MiB|MB|port)\b)",
+    r"(?:^|\b(?:on|with|an?|my|our|single|dual|two|four|[1248] ?x|nvidia|geforce) |"
+    "(?<=[\u5361\u5f20\u5757\u4e2a\u7528\u5728\u662f]))"
+    r"([345]0[6-9]0(?: ?(?:Ti|ti|SUPER|super|D))?)s?(?=$|[ ,;.)/]|[\u4e00-\u9fff])"
+    r"(?! (?:tokens|requests|ms|MiB|MB|port)\b)",
     re.IGNORECASE,
 )
 """A card of which a person writes only the number."""
+_SIZE: Final = re.compile(
+    r"s?(?P<edition> Pro\b)?(?:[ -]?(?:GPUs? |cards? )?[ (\[]{0,2}(?:(?:with|of|has) )?"
+    r"(?P<size>\d{2,3}) ?Gi?B?\b(?! (?:of )?(?:(?:system|host|CPU|DDR\d?) )?(?:RAM|disk|swap)\b))?",
+    re.IGNORECASE,
+)
+"""The memory behind the name of a card, and the edition that some write last: `RTX 6000 Pro (96GB each)`."""
 _SERIES: Final = re.compile(r"(?i)\b([2-5]0)(?:[ -]series\b|xx\b(?! ?(?:%|error|status|http)))")
 """A family of cards, `20-series`; the members differ in memory and not in what they can compute."""
 _CAPABILITIES: Final[Mapping[str, str]] = {"20": "7.5", "30": "8.6", "40": "8.9", "50": "12.0"}
@@ -248,10 +256,20 @@ def _mentions(lines: Sequence[LogLine]) -> Iterator[str]:
             for match in _MENTIONED.finditer(line.text):
                 # Of a card whose name ends in S the plural looks like another card.
                 plural = line.text[match.end() : match.end() + 1] == "s"
-                yield from (match[0], f"{match[0]}S") if plural else (match[0],)
-            yield from (f"RTX {match[1]}" for match in _BARE.finditer(line.text))
+                named = (match[0], f"{match[0]}S") if plural else (match[0],)
+                yield from (f"{each}{_size(line.text, match.end())}" for each in named)
+            yield from (
+                f"RTX {match[1]}{_size(line.text, match.end(1))}" for match in _BARE.finditer(line.text)
+            )
             if _OF_GB10.search(line.text):
                 yield "GB10"
+
+
+def _size(text: str, end: int) -> str:
+    """Return the edition and the memory of a card as a person writes them behind its name."""
+    found = _SIZE.match(text, end)
+    edition = " PRO" if found is not None and found["edition"] else ""
+    return "" if found is None else f"{edition} {found['size']}GB" if found["size"] else edition
 
 
 def _capabilities(lines: Sequence[LogLine]) -> Iterator[str]:
