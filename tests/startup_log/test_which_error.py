@@ -197,3 +197,43 @@ def test_a_sentence_is_about_what_failed_and_not_about_the_model_s_name(title: s
 )
 def test_a_sentence_that_names_the_exception_has_it_once(name: str, message: str, shown: str) -> None:
     assert with_type(name, message) == shown
+
+
+HEADS = "ValueError: Total number of attention heads (32) must be divisible by tensor parallel size"
+SIZES = "RuntimeError: Worker failed with error 'size_k must divisible by BLOCK_SIZE_K'"
+NO_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing it"
+NOT_FREE = (
+    "ValueError: Free memory on device (1.0/79.0 GiB) on startup is less than desired GPU memory utilization"
+)
+LATER = "ERROR 01-02 04:04:05 [a.py:1]"
+ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered"
+
+
+@pytest.mark.parametrize(
+    ("title", "others", "cause"),
+    [
+        (
+            "[Bug]: `size_k must divisible by BLOCK_SIZE_K` error when using tensor parallelism",
+            f"- TP=3, 5: `{HEADS}`\n- TP=4, 8: {SIZES}",
+            "quantization_not_supported",
+        ),
+        (
+            '[Bug]: "No available memory for the cache blocks" with two GPUs',
+            f"With one GPU: {NO_MEMORY}\nWith two:\n{NO_BLOCKS}",
+            "no_memory_for_cache_blocks",
+        ),
+        (
+            "[Bug]: CUDA error: an illegal memory access was encountered (with MTP)",
+            f"ERROR 01-02 03:04:05 [a.py:1] {NOT_FREE}\nI freed it, and then:\n{LATER} {ILLEGAL}",
+            "illegal_memory_access",
+        ),
+    ],
+)
+def test_the_error_that_the_title_quotes_is_the_one(title: str, others: str, cause: str) -> None:
+    """A text tells beside it how other values fail (vllm-project/vllm#17604)."""
+    failure = read_log(f"{title}\n\n{others}\n").failure
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == cause
+    assert failure.line > 1

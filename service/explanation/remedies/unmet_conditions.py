@@ -32,6 +32,9 @@ _BEFORE: Final = re.compile(
 _OR_LATER: Final = re.compile(
     rf"\b[Uu]se (?:vLLM |a release of )?{_VERSION} or (?:later|newer)(?:, which [^,;.]{{1,200}})?(?=[,;.])"
 )
+_SINCE: Final = re.compile(rf"(?:and |or )?[Ss]ince {_VERSION}(?!\d),? ")
+_UNTIL: Final = re.compile(rf"(?:and |or )?(?:[Ii]n releases )?[Bb]efore {_VERSION}(?!\d),? ")
+"""How a part begins that holds from a release on, or for older releases alone."""
 _NEWER: Final = re.compile(r"\ba newer release\b(?! of )")
 _NAMED: Final = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]{2,60}|VLLM_[A-Z0-9_]{3,60})(?![\w-])")
 
@@ -100,6 +103,9 @@ def _of_release(part: str, release: Version | None) -> str:
     """Return a part without what is for older releases, and with what is newer than the newest one."""
     if release is None:
         return part
+    since, until = _SINCE.match(part), _UNTIL.match(part)
+    if (since and release < Version(since[1])) or (until and release >= Version(until[1])):
+        return ""
     part = _BEFORE.sub(lambda found: _unless_reached(found, release), part)
     part = _OR_LATER.sub(lambda found: _unless_reached(found, release), part)
     if release >= RELEASES[-1]:

@@ -26,6 +26,25 @@ _IF: Final = re.compile(
     r"\u5982(?:\u9047|\u51fa\u73b0|\u62a5\u9519)"
 )
 """How advice begins for an error that may come: `if you see`, and the same in Chinese."""
+_GENERAL: Final = re.compile(
+    r"(?i)\b(?:most|almost all|nearly all|common|typical|frequent) (?:[\w./-]{1,24} ){0,4}"
+    r"(?:failures|errors|problems|issues|crashes)\b(?: [\w'-]{1,20}){0,4} "
+    r"(?:are|come (?:from|down)|fall|stem|boil|trace|have)\b|"
+    r"\bone of (?:the )?(?:two|three|four|five|six|seven|several|\d{1,2}) (?:[\w-]{1,20} ){0,2}"
+    r"(?:things|causes|reasons|problems|issues|failures|errors|classes|kinds|categories|ways)\b|"
+    r"\b(?:common|typical|possible|likely|usual|frequent) (?:root )?(?:causes|reasons) (?:are|include)\b"
+)
+"""How a sentence begins or goes on that lists what failures have as their cause, and reports none."""
+_GENERAL_WORDS: Final = (
+    "failures",
+    "errors",
+    "problems",
+    "issues",
+    "crashes",
+    "one of ",
+    "causes",
+    "reasons",
+)
 _IF_WORDS: Final = ("if ", "If ", "hen ", "hould ", "n case", "\u82e5", "\u5982")
 _ENDS: Final = re.compile(r"(?<=[.!?\u3002])\s+")
 _ENDS_BEFORE: Final = re.compile(r"(?<=[^\s.!?][.!?])\s|\u3002")
@@ -47,12 +66,17 @@ MOST_OF_SECTION: Final = 80
 def conditional(lines: Sequence[LogLine]) -> Iterator[tuple[int, str]]:
     """Yield the positions of a person's lines that say what to do if an error comes, with what stands before.
 
-    Of a line of several sentences, those before the first condition are of what happened.
+    So do lines that list the causes which failures have in general. Of a line of several sentences, those
+    before the first condition are of what happened.
     """
     for at, line in enumerate(lines):
-        if not _is_written(line) or not any(map(line.text.__contains__, _IF_WORDS)):
+        if not _is_written(line):
             continue
-        if (found := _IF.search(line.text[:400])) is not None:
+        supposes = any(map(line.text.__contains__, _IF_WORDS))
+        found = _IF.search(line.text[:400]) if supposes else None
+        if found is None and any(map(line.text.__contains__, _GENERAL_WORDS)):
+            found = _GENERAL.search(line.text[:400])
+        if found is not None:
             before = line.text[: found.start()]
             yield at, before[: max((end.end() for end in _ENDS_BEFORE.finditer(before)), default=0)]
 

@@ -58,11 +58,12 @@ from service.startup_log.failures.which_traceback import (
     first_raised,
     handled_before,
     in_connector,
+    titled_first,
     with_calls_below,
     without_other_title,
 )
 from service.startup_log.prose.complaints import only_describes_change
-from service.startup_log.prose.documents import is_document
+from service.startup_log.prose.documents import is_document, is_guide
 from service.startup_log.text.lines import LogLine
 
 DIED: Final = "engine_died_serving"
@@ -101,7 +102,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     lines = SearchedLines(lines)
     printed = printed_lines(lines)
-    no_report = only_describes_change(lines) or is_document(printed)
+    no_report = only_describes_change(lines) or is_document(printed) or is_guide(printed)
     found = None if no_report else of_hang(_root_of(printed), printed)
     found = None if found is None else with_error_above(found, printed)
     if found is None or found.paraphrased:
@@ -168,7 +169,7 @@ def _root_of(lines: Sequence[LogLine]) -> Failure | None:
     errors = [each for each in strong if each.at in raised or lines[each.at].level]
     certain = [each for each in errors if ANY_PART not in each.cause.parts]
     certain = certain or [each for each in strong if ANY_PART not in each.cause.parts]
-    certain = without_other_title(certain, lines)
+    certain = titled_first(without_other_title(certain, lines), strong, lines)
     first = next(iter(certain or errors or strong), None) or next(over_two_lines(lines, counted.other), None)
     if first is not None:
         first = with_calls_below(below_heading(first, certain, raised, lines), certain, raised, lines)

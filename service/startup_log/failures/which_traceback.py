@@ -133,6 +133,20 @@ def without_other_title(known: list[KnownWords], lines: Sequence[LogLine]) -> li
     return known[1:]
 
 
+def titled_first(
+    certain: list[KnownWords], known: Sequence[KnownWords], lines: Sequence[LogLine]
+) -> list[KnownWords]:
+    """Return known words with those first that the title of the text quotes too, where an error has them.
+
+    A text often tells beside its own error how other values of a setting fail.
+    """
+    title = next((at for at, line in enumerate(lines) if line.text), 0)
+    quoted = next((each for each in known if each.at == title), None)
+    if quoted is None or lines[title].is_logged or not certain or certain[0].cause is quoted.cause:
+        return certain
+    return sorted(certain, key=lambda each: each.cause is not quoted.cause)
+
+
 def handled_before(
     first: KnownWords,
     known: Sequence[KnownWords],

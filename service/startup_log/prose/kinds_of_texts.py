@@ -13,6 +13,7 @@ from service.startup_log.prose.complaints import (
     is_titled_as_commit,
     lists_tasks,
 )
+from service.startup_log.prose.documents import is_guide
 from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
@@ -35,6 +36,7 @@ class TextKind(StrEnum):
     DOCUMENTATION = "is about documentation"
     LIST = "lists titles of commits, issues or changes"
     FAILURES = "lists several failures in a table"
+    GUIDE = "tells how to mend failures in general"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int
     words, number = title.text.strip("# *")[:MOST_OF_QUOTE], title.line.number
     changes = describes_change(lines) or is_titled_as_commit(lines)
     kind = TextKind.CHANGE if changes else _kind_of_form(title, lines)
+    if kind is None and is_guide(lines):
+        kind = TextKind.GUIDE
     if kind is None and (lists_tasks(lines) or names_roadmap(title)):
         kind = TextKind.PROPOSAL
     if kind is None and _ASKS.search(words):

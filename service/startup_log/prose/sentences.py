@@ -64,6 +64,9 @@ _UNSAID: Final = (
     r"[\w()./ -]{1,60}: {0,8}(?:Could not collect|N/A|No CUDA|True|False)$",
     r"Vulnerability |[\w.-]{1,60}==\S{1,60}\s{0,8}(?:$|[;#@\\])",
     _NO_FAULT + r"(?:[\w()]{1,24} ){0,3}[\w()]{1,24} {0,8}:(?: {1,8}\S{1,60}){0,3}$",
+    # Columns of lscpu and others, and a processor's instructions as /proc/cpuinfo lists them.
+    _NO_FAULT + r"[A-Z][\w()./ -]{1,40}: {3,}\S",
+    r"(?i:flags|features)\s{0,8}:(?: {1,30}[a-z0-9_]{2,24}){8}",
 )
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))
 """Beginnings of lines that nobody says."""

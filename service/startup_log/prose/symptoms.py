@@ -37,7 +37,8 @@ _PROVIDES: Final = re.compile(
     r"^ (?:in order )?to (?:avoid|prevent) |^ if you (?:have|get|see|run into|encounter|experience|hit) |"
     r"^ for (?:[a-z]{1,20} ){1,3}open an issue |"
     r" restarts? (?:the )?[a-z0-9]{1,20} (?:when|whenever|if) (?:it|they|one) "
-    r"(?:crash|crashes|dies|fails|hangs|exits) | automatic restarts? (?:when|if|on|of) "
+    r"(?:crash|crashes|dies|fails|hangs|exits) | automatic restarts? (?:when|if|on|of) |"
+    r" (?:know|tell|see|check|learn|decide|determine|understand) (?:[a-z0-9]{1,12} ){0,4}whether "
 )
 """What shows that a sentence, also one that stands alone, says what is done in case of a failure."""
 _ATTEMPTS: Final = re.compile(
@@ -62,6 +63,13 @@ _ASKS: Final = re.compile(
     r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
 )
 """What shows that a sentence asks something."""
+_ASKED: Final = re.compile(
+    r"(?i)(?:^|[,;:(\uff0c]\s*|\b(?:and|but|so|then|or)\s+)(?:will|would|does|do|did|should|could|can|is|are|may|might)\s+"
+    r"(?:the|it|this|that|there|these|those|i|we|you|they|my|our|v?llm|inference|performance)\b"
+)
+"""The beginning of a question to which yes or no is the answer, at the begin of a clause."""
+_TITLE_ASKED: Final = re.compile(r"(?i)(?:will|would|should|does|do)\s")
+"""The beginning of such a question that is no polite complaint, for a title."""
 _ASKS_TO_MEND: Final = re.compile(
     r"^ (?:\d{1,3} |q )?how (?:to|do i|do you|do we|can i|can we|should i) (?:fix|solve|resolve|mend) "
     r"(?:[a-z0-9']{1,24} ){0,4}(?:error|errors|exception|failure|crash|issue|problem)s? "
@@ -96,6 +104,7 @@ def described(
     if proposes(found):
         return None
     wished = wishes(found)
+    found = tuple(map(_unasked, found))
     troubled = [
         each
         for each in found
@@ -129,6 +138,19 @@ def described(
     return None if title is None else Described(title, None, general=True)
 
 
+def _unasked(sentence: Sentence) -> Sentence:
+    """Return a sentence without the words of a question at its end: what is asked has not happened.
+
+    A sentence can say what failed before it asks whether that is a bug.
+    """
+    if not sentence.text.rstrip(" *_)`").endswith(("?", "\uff1f")):
+        return sentence
+    asked = _ASKED.search(sentence.text)
+    if asked is None or (sentence.title and _TITLE_ASKED.match(sentence.text.strip()) is None):
+        return sentence
+    return replace(sentence, words=plain_words(sentence.text[: asked.start()]))
+
+
 def is_question(title: Sentence) -> bool:
     """Whether a title asks something, other than how to mend what it says that failed."""
     asks = _ASKS.search(title.words) is not None or title.text.endswith("?")
@@ -142,12 +164,16 @@ def _says_how_to_be(title: Sentence) -> bool:
 
 def _states(sentence: Sentence) -> bool:
     """Whether a sentence below the title says of the engine or a part of it that it fails."""
-    return not sentence.title and states_failure(sentence.text)
+    return not sentence.title and _states_failure(sentence.words)
 
 
 def states_failure(text: str) -> bool:
     """Whether a text says of the engine or a part of it that it fails."""
-    return vocabulary().states.search(DENIES.sub(" ", plain_words(text[:LONGEST]))) is not None
+    return _states_failure(plain_words(text[:LONGEST]))
+
+
+def _states_failure(words: str) -> bool:
+    return vocabulary().states.search(DENIES.sub(" ", words)) is not None
 
 
 def _is_met(sentence: Sentence) -> bool:

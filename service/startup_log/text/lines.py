@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final
 
 from service.redaction import HIDDEN, hide_secrets
@@ -148,7 +148,22 @@ def read_lines(log: str | CondensedLog) -> tuple[LogLine, ...]:
     apart = separated_alone if sum(bool(text.strip()) for _, text in shown) == 1 else separated
     drawn = ((number, piece) for number, text in shown for part in apart(text) for piece in _pieces(part))
     lines = _with_long_warnings(list(_read(islice(drawn, MAX_LINES))))
-    return tuple(_with_wrapped_warnings(lines))
+    return tuple(_with_wrapped_warnings(_with_levels_of_records(lines)))
+
+
+def _with_levels_of_records(lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    """Return the lines of one record with the level that the copy of some of them has lost.
+
+    The engine writes the level and the place of the statement before each line of a record.
+    """
+    if all(line.level or line.origin is None for line in lines):
+        return lines
+    found: list[LogLine] = []
+    for origin, run in groupby(lines, key=lambda line: line.origin):
+        record = list(run)
+        level = next((line.level for line in record if line.level), "") if origin is not None else ""
+        found.extend(line if line.level else replace(line, level=level) for line in record)
+    return found
 
 
 def _with_long_warnings(lines: list[LogLine]) -> Sequence[LogLine]:

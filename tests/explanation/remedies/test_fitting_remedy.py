@@ -45,6 +45,10 @@ def test_what_is_for_another_place_is_left_out(text: str, remedy: str, left: str
         ("0.20.0", "Use 0.6.0 or later, and do b.", "Do b."),
         ("0.5.0", "Use 0.6.0 or later, and do b.", "Use 0.6.0 or later, and do b."),
         ("0.33.0", "Use a newer release.", "Use a release after 0.33.0."),
+        ("0.7.1", "Since 0.12 pass a; do b.", "Do b."),
+        ("0.12.0", "Since 0.12 pass a; do b.", "Since 0.12 pass a; do b."),
+        ("0.7.1", "Before 0.8 set x; since 0.12 pass a.", "Before 0.8 set x."),
+        ("0.9.0", "Before 0.8 set x; since 0.12 pass a; do b.", "Do b."),
     ],
 )
 def test_what_the_release_has_or_lacks_counts(release: str, remedy: str, left: str) -> None:
