@@ -38,6 +38,7 @@ from service.architecture.traits import (
     MediaInputs,
     StateFields,
 )
+from service.architecture.written_rotations import written_rotations
 from service.nearest_names import cut, nearest, quoted
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
@@ -333,6 +334,7 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
         absent=family.lacks(config, text),
         null=tuple(name for name in family.multiplies if name not in text),
         null_fields=null_fields(config, text),
+        rotations=written_rotations(config, text),
         text_type=text_type(config, text),
         without_key_heads="num_key_value_heads" not in text,
         text_model=family.class_name or class_name,

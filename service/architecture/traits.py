@@ -1,6 +1,7 @@
 """Groups of facts about a model that only some parts of a plan need."""
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 from service.architecture.encoders.tower import Tower
@@ -40,6 +41,37 @@ class ClassLimits:
     """The attention backend that the class requires, with the cache in the model's dtype; ``None`` is any."""
 
 
+class RotationForm(Enum):
+    """How a part of a config writes its rotary positions, where that is not an object with a type."""
+
+    UNTYPED = auto()
+    """An object that says no type."""
+    NESTED = auto()
+    """An object for each type of layer, as transformers 5 writes them."""
+    CONFLICT = auto()
+    """Two different types, under the old name and the new one."""
+    OLD_NAME = auto()
+    """A type under its old name alone."""
+    INCOMPLETE = auto()
+    """A type without a number that it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRotation:
+    """Rotary positions of one part of a config."""
+
+    form: RotationForm
+    model_type: str
+    scaling: bool = False
+    """Whether the object is called ``rope_scaling``, as before transformers 5, or ``rope_parameters``."""
+    based: bool = False
+    """Whether the part names a base, or a share of a head, beside the object."""
+    types: tuple[str, str] = ("", "")
+    """``rope_type`` and ``type``."""
+    missing: tuple[str, ...] = ()
+    """What a type needs and the object lacks."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredFields:
     """What the config itself says, where the engine's answer depends on whether it says so."""
@@ -70,6 +102,8 @@ class DeclaredFields:
     """Fields by which the engine's class multiplies, and that are ``null``."""
     null_fields: frozenset[tuple[str, str]] = frozenset()
     """Fields that are written as ``null``, each behind the type of the config that has it."""
+    rotations: frozenset[WrittenRotation] = frozenset()
+    """Parts whose rotary positions are written so that some releases do not take them."""
     text_type: str = ""
     """``model_type`` of the text part."""
     without_key_heads: bool = False

@@ -12,6 +12,11 @@ from service.engines.rules.lengths import LengthRules, LongRopeDefault, YarnLeng
 ALREADY_SCALED: Final = frozenset({"su", "longrope", "llama3"})
 """Rope types whose config states the stretched length (vLLM 0.32.0, _get_and_verify_max_len)."""
 YARN: Final = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+ORIGINAL: Final = "original_max_position_embeddings"
+NEEDS_ORIGINAL: Final = (
+    f"The release reads {ORIGINAL} of a YaRN config. Add it, beside the type and the factor: the length that "
+    "the model was trained at."
+)
 DEFAULT_LENGTH: Final = 2048
 """vLLM 0.32.0, _get_and_verify_max_len: the length of a config that names none."""
 
@@ -59,6 +64,9 @@ def _derived(architecture: ModelArchitecture, rules: LengthRules) -> float:
     """Return the length that the config allows; Gemma 3 names its stretched one.
 
     Source: vLLM 0.32.0, config/model.py _get_and_verify_max_len, which asks for this model type too.
+
+    Raises:
+        EngineRefusal: the config lacks a length that the release reads (stage ``config``).
     """
     context = architecture.context
     if context.length is None:
@@ -73,6 +81,8 @@ def _derived(architecture: ModelArchitecture, rules: LengthRules) -> float:
         factor = factor if scaling.factor is None else scaling.factor
         if scaling.type == "yarn" and scaling.original_length is not None:
             length = scaling.original_length
+        elif scaling.type == "yarn" and rules.yarn_needs_original and context.original_length is None:
+            raise EngineRefusal(Stage.CONFIG, f"'{ORIGINAL}'", type="KeyError", detail=NEEDS_ORIGINAL)
     return length * factor
 
 

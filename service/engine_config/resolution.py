@@ -15,12 +15,12 @@ from service.engine_config import (
     expert_kernels,
     indexer_keys,
     model_dtype,
-    null_fields,
     offload_checks,
     parallel_checks,
     speculation,
     state_caching,
     weight_quantization,
+    written_fields,
 )
 from service.engine_config.draft_checks import check_draft_experts
 from service.engine_config.engine_config import EngineConfig
@@ -120,7 +120,7 @@ def configure(
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
     """
-    null_fields.check_null_fields(architecture, rules.release)
+    written_fields.check_written_fields(architecture, rules)
     length, dtype = resolve_length(architecture, flags, rules), device.dtype
     _check_flags(architecture, flags, rules)
     flags = pooling_flags(architecture, flags, rules.pooling, length.tokens)

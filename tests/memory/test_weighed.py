@@ -8,7 +8,8 @@ float16), models of text and media whose text part ties its output and whose who
 reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
 (seeds 20261401, 20261402 and 20261404 to 20261409; classes drawn evenly with changed sizes and made-up
-layouts: 20261410 to 20261412; all of these together: 20261510 and 20261511;
+layouts: 20261410 to 20261412; all of these together: 20261510, 20261511 and
+20261513 to 20261515;
 C behind the seed: custom code, for which a class without rules stood), configs
 without a part on text or on images (`absent`), two pipeline stages (`stage`), four ranks with whole experts
 on one (`wide`) and a layout of compressed-tensors (`stored`) of classes that no seed drew so, the same layout
@@ -17,7 +18,7 @@ for encoders (`listed`), encoders by the defaults of their config classes (`towe
 class without rules replaced (`custom`), of DeepSeek-OCR, Qwen3-Omni and Qwen3-ASR (`omni`), a class that
 transformers runs since vLLM dropped its own (`dropped`), and every other class of 0.33.0's registry, and of
 0.20.2's, with a config.json or params.json written for it, of published widths and few layers, those with
-encoders in five quantized layouts (`class`).
+encoders in five quantized layouts (`class`), and DBRX, whose experts have a class of their own (`own`).
 Most models with more than eight layers were cut to eight, but for the last ten kinds.
 Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
 headers that name the quantized layers.

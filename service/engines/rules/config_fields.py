@@ -10,6 +10,16 @@ class ConfigFieldRules:
 
     required_fields: frozenset[str]
     """Fields that classes read without a default, and which some config classes lack."""
+    based_rotations: frozenset[str]
+    """Types of configs whose class has a base of rotary positions of its own, which is written beside those
+    of types of layers; empty: it is not.
+    """
+    scaled_rotations: frozenset[str]
+    """Types of configs whose class has a rope_scaling of its own, for which rope_parameters are not read."""
+    checked_rotations: frozenset[str]
+    """Types of configs whose class checks that rope_scaling has what its type needs."""
+    kept_rotations: frozenset[str]
+    """Types of configs whose class knows the type of rope_scaling by its new name alone."""
     words_of_fields: Mapping[str, str]
     """What is raised and said where a field is absent, if the class looks for it itself."""
     multiplied_fields: frozenset[str]

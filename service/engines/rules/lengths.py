@@ -24,6 +24,8 @@ class LengthRules:
 
     yarn: YarnLength
     """Which length a YaRN config allows."""
+    yarn_needs_original: bool
+    """Whether a YaRN config must say how long a context the model was trained at."""
     long_rope_default: LongRopeDefault
     """Default length of a LongRoPE config: what it was stretched to, or trained at."""
     fits: bool

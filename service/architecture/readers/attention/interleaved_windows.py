@@ -16,6 +16,7 @@ from service.architecture.readers.recipes.family import (
     Family,
     dense,
     head_size,
+    lacking_original_length,
     layer_types,
     num_kv_heads,
     num_layers,
@@ -341,6 +342,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
         ends=_diffusion_ends,
         frame=ALL_EVERYWHERE,
     ),
-    "GptOssForCausalLM": Family(_gpt_oss, tied=False, frame=ALL_EVERYWHERE),
+    "GptOssForCausalLM": Family(_gpt_oss, tied=False, frame=ALL_EVERYWHERE, lacks=lacking_original_length),
     "MuseGlimmerForCausalLM": Family(_muse_glimmer, tied=False, frame=ALL_EVERYWHERE),
 }

@@ -13,7 +13,14 @@ from service.architecture.layers.mla import MlaWeights, MultiHeadLatentAttention
 from service.architecture.layers.model_ends import ModelEnds, NgramTables
 from service.architecture.layers.sparse_indexers import Indexer
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE
-from service.architecture.readers.recipes.family import Family, dense, head_size, num_kv_heads, num_layers
+from service.architecture.readers.recipes.family import (
+    Family,
+    dense,
+    head_size,
+    lacking_original_length,
+    num_kv_heads,
+    num_layers,
+)
 from service.architecture.readers.recipes.recipe import Sparse
 
 
@@ -272,21 +279,21 @@ def _longcat_ends(text: Config) -> ModelEnds:
     return ModelEnds(ngrams=NgramTables(tables, rows, max(1, text.integer("hidden_size") // tables)))
 
 
+_DEEPSEEK: Final = Family(_deepseek, tied=False, lacks=lacking_original_length)
+
 FAMILIES: Final[Mapping[str, Family]] = {
-    "DeepseekV2ForCausalLM": Family(_deepseek, tied=False),
-    "DeepseekV3ForCausalLM": Family(_deepseek, tied=False),
-    "DeepseekV32ForCausalLM": Family(_deepseek, tied=False),
-    "GlmMoeDsaForCausalLM": Family(_deepseek, tied=False),
+    "DeepseekV2ForCausalLM": _DEEPSEEK,
+    "DeepseekV3ForCausalLM": _DEEPSEEK,
+    "DeepseekV32ForCausalLM": _DEEPSEEK,
+    "GlmMoeDsaForCausalLM": _DEEPSEEK,
     "AXK1ForCausalLM": Family(_axk1, tied=False),
     "Glm4MoeLiteForCausalLM": Family(_glm4_lite, tied=False),
     "MiniCPM3ForCausalLM": Family(_minicpm3, tied_by_default=True, frame=ALL_EVERYWHERE),
-    "MistralLarge3ForCausalLM": Family(_deepseek, tied=False),
+    "MistralLarge3ForCausalLM": _DEEPSEEK,
     "PanguProMoEV2ForCausalLM": Family(_pangu_pro, tied=False),
     "PanguUltraMoEForCausalLM": Family(_pangu, tied=False),
     "SarvamMLAForCausalLM": Family(_sarvam, tied=False),
-    "KimiK25ForConditionalGeneration": Family(
-        _deepseek, tied=False, multimodal=True, towers=moon_patches.kimi_k25
-    ),
+    "KimiK25ForConditionalGeneration": replace(_DEEPSEEK, multimodal=True, towers=moon_patches.kimi_k25),
     "LongcatFlashForCausalLM": Family(_longcat, tied=False, attentions_per_layer=2),
     "LongcatFlashNgramForCausalLM": Family(_longcat, tied=False, attentions_per_layer=2, ends=_longcat_ends),
 }

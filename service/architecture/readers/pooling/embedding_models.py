@@ -85,8 +85,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "JinaForRanking": replace(_QWEN3, pooling=_jina_ranking, supports_pipeline=False),
     "JinaEmbeddingsV5Model": replace(_QWEN3, layers=_jina_v5, pooling=_last),
     "JambaForSequenceClassification": replace(state_space.FAMILIES["JambaForCausalLM"], pooling=_jamba),
-    "OpenAIPrivacyFilterForTokenClassification": _both_ways(
-        interleaved_windows.FAMILIES["GptOssForCausalLM"], _privacy_filter
+    "OpenAIPrivacyFilterForTokenClassification": replace(
+        _both_ways(interleaved_windows.FAMILIES["GptOssForCausalLM"], _privacy_filter),
+        supports_pipeline=False,
     ),
     "Lfm2BidirectionalModel": replace(
         _both_ways(short_convolutions.FAMILIES["Lfm2ForCausalLM"], _vector), supports_pipeline=False

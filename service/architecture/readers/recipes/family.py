@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
 from service.architecture.encoders.tower import Tower
@@ -13,6 +14,10 @@ from service.architecture.layers.model_ends import PLAIN_ENDS, ModelEnds
 from service.architecture.layers.recurrence import Recurrence
 from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
 from service.architecture.pooling import PoolingHead
+
+COMPLETED: Final = frozenset({"", "default", "llama3", "longrope", "yarn"})
+"""Types of rotary positions whose length a config class completes, or checks."""
+ORIGINAL_LENGTH: Final = "original_max_position_embeddings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,18 @@ def lacking_as_written(*names: str) -> Callable[[Config, Config], tuple[str, ...
 def lacking_in_both(*names: str) -> Callable[[Config, Config], tuple[str, ...]]:
     """Return the same for fields that the engine takes from the whole config if the text part has none."""
     return lambda config, text: tuple(name for name in names if name not in config and name not in text)
+
+
+def lacking_original_length(_: Config, text: Config) -> tuple[str, ...]:
+    """Return what classes that scale all positions as YaRN does lack where the config names another type.
+
+    Source: vLLM 0.20.2 to 0.33.0, deepseek_v2.py DeepseekV2MLAAttention and rotary_embedding get_rope; of the
+    types left out the config class completes the length. Asked of 0.20.2, 0.26.0 and 0.33.0.
+    """
+    scaling = text.section("rope_scaling") or text.section("rope_parameters")
+    if scaling is None or scaling.text("rope_type", "type") in COMPLETED:
+        return ()
+    return () if ORIGINAL_LENGTH in scaling or ORIGINAL_LENGTH in text else (ORIGINAL_LENGTH,)
 
 
 def own_fields(text: Config, index: int) -> Config:

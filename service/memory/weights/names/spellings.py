@@ -11,6 +11,8 @@ from service.bundled_toml import read_toml
 
 LAYERS: Final = "layers."
 """Names of modules of decoder layers begin so here."""
+EXPERTS: Final = ".experts"
+"""How names of routed experts end here, whatever the engine calls them."""
 OUTPUT: Final = "lm_head"
 """Name of the output embedding here, and in most classes."""
 
@@ -34,6 +36,10 @@ class Spelling:
     """Last parts of names of fused modules, and what lists call the projections they are made of."""
     plain: tuple[str, ...] = ()
     """Our paths below a layer, or beginnings of them, of modules that are never quantized."""
+    own_experts: bool = False
+    """Whether the class has a class of its own for its routed experts, for which groups of compressed-tensors
+    that target every linear layer do not stand.
+    """
     output: str = OUTPUT
     """The engine's name of the output embedding; empty if it has none, so that no list can name it."""
 
@@ -56,7 +62,7 @@ def spelled(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[str,
         return spelling.output if name == OUTPUT else name, parts
     number, _, path = name.removeprefix(LAYERS).partition(".")
     renamed = next(_renamed(spelling, path), path)
-    if renamed.rpartition(".")[2] != path.rpartition(".")[2]:
+    if renamed.rpartition(".")[2] != path.rpartition(".")[2] and not path.endswith(EXPERTS):
         parts = ()
     parts = dict(spelling.parts).get(renamed.rpartition(".")[2], parts)
     whole = renamed if "{}" in renamed or not spelling.layer else f"{spelling.layer}.{renamed}"
@@ -88,6 +94,7 @@ def spelling_of(class_name: str, release: Version, *, by_transformers: bool = Fa
         modules=tuple(names.get("modules", {}).items()),
         parts=tuple((name, tuple(parts)) for name, parts in names.get("parts", {}).items()),
         plain=tuple(names.get("plain", ())),
+        own_experts=names.get("own_experts", False),
         output=_newest(tables["outputs"], class_name, release).get("name", OUTPUT),
     )
 

@@ -15,7 +15,7 @@ from service.architecture.weight_schemes import (
 )
 from service.memory.weights.modules import Experts, Linear, Module
 from service.memory.weights.names.module_names import PREFIXES, ModuleNames, bare, module_names
-from service.memory.weights.names.spellings import LAYERS, OUTPUT, Spelling, spelled
+from service.memory.weights.names.spellings import EXPERTS, LAYERS, OUTPUT, Spelling, spelled
 from service.memory.weights.weight_layout import QuantizedLayout
 
 AWQ_METHODS: Final = frozenset({"auto_awq", "awq", "awq_marlin"})
@@ -129,8 +129,9 @@ class ModuleSchemes:
             return None
         if any(self._ignored(each, prefixes) for each in names):
             return None
+        by_type = not (isinstance(module, Experts) and self._own_experts)
         named = (
-            targets is None or any(targets.has(each, prefixes) for each in names)
+            by_type if targets is None else any(targets.has(each, prefixes) for each in names)
             for targets, _ in self._groups
         )
         if any(named):
@@ -182,13 +183,27 @@ class ModuleSchemes:
         if self.spelling.leaves(name):
             return None
         prefixes, names = self._names(name, parts)
-        if any(self._ignored(each, prefixes) for each in self._listed_names(names)):
+        experts = name.endswith(EXPERTS)
+        if self._is_left(names, prefixes, experts=experts):
             return None
         prefixes = self._target_prefixes(prefixes)
+        by_type = not (experts and self._own_experts)
         for targets, scheme in self._groups:
-            if targets is None or self._is_named(targets, names, prefixes):
+            if by_type if targets is None else self._is_named(targets, names, prefixes):
                 return scheme if scheme is not None and self._builds(scheme) else None
         return None
+
+    def _is_left(self, names: tuple[str, ...], prefixes: tuple[str, ...], *, experts: bool) -> bool:
+        """Whether a list leaves a module, by its own name or by those of its projections.
+
+        Source: vLLM 0.20.2 and 0.33.0, ModelOptQuantConfigBase.is_layer_excluded: of the projections of a
+        fused module whole names alone count, not patterns.
+        """
+        quantization = self.quantization
+        if quantization is None or not quantization.by_modelopt or experts:
+            return any(self._ignored(each, prefixes) for each in self._listed_names(names, experts=experts))
+        listed = module_names(quantization.ignored)
+        return self._ignored(names[0], prefixes) or any(listed.lists(each, prefixes) for each in names[1:])
 
     def _target_prefixes(self, prefixes: tuple[str, ...]) -> tuple[str, ...]:
         """Return the prefixes under which a layer's algorithm is looked up, whatever the class maps.
@@ -200,14 +215,14 @@ class ModuleSchemes:
             return prefixes
         return (*prefixes, WRITTEN_TEXT_MODEL)
 
-    def _listed_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _listed_names(self, names: tuple[str, ...], *, experts: bool) -> tuple[str, ...]:
         """Return the names of a module by which a list may leave it unquantized.
 
         Source: vLLM 0.15.0 to 0.33.0, CompressedTensorsMoEMethod.get_moe_method: experts by the projections
         of the first one alone.
         """
         method = "" if self.quantization is None else self.quantization.method
-        if names[0].endswith(".experts"):
+        if experts:
             by_projections = method == COMPRESSED_TENSORS
         else:
             by_projections = method in NAME_LISTS and not self.layout.fused_names
@@ -225,6 +240,12 @@ class ModuleSchemes:
     @cached_property
     def _ignored(self) -> Callable[[str, tuple[str, ...]], bool]:
         return (lambda _, __: False) if self.quantization is None else _ignores(self.quantization)
+
+    @property
+    def _own_experts(self) -> bool:
+        """Whether no group of compressed-tensors for every linear layer is for the routed experts."""
+        method = None if self.quantization is None else self.quantization.method
+        return self.spelling.own_experts and method == COMPRESSED_TENSORS
 
     @cached_property
     def _groups(self) -> tuple[tuple[ModuleNames | None, WeightScheme | None], ...]:
@@ -268,14 +289,15 @@ def _ignores(quantization: Quantization) -> Callable[[str, tuple[str, ...]], boo
 @lru_cache(maxsize=1 << 15)
 def _named(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     known = spelling.prefixes if name.startswith(LAYERS) else ()
-    return known or PREFIXES, tuple(_spellings(*spelled(spelling, name, parts)))
+    experts = name.endswith(EXPERTS)
+    return known or PREFIXES, tuple(_spellings(*spelled(spelling, name, parts), experts=experts))
 
 
-def _spellings(name: str, parts: tuple[str, ...]) -> Iterator[str]:
+def _spellings(name: str, parts: tuple[str, ...], *, experts: bool) -> Iterator[str]:
     """Yield the names that a checkpoint may use for a module."""
     name = bare(name)
     yield name
-    if name.endswith(".experts"):
+    if experts:
         yield from (f"{name}.0.{part}" for part in parts)
         return
     parent = name.rpartition(".")[0]
