@@ -17,6 +17,7 @@ from service.startup_log.errors.exceptions import QUIET, class_in, raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of, frames_above
 from service.startup_log.failures.failure import DIED, KILLED, NOT_REACHED, find_failure
 from service.startup_log.failures.forms import with_form
+from service.startup_log.failures.inspections import says_no_reason
 from service.startup_log.failures.logged_failure import Failure, is_of_request
 from service.startup_log.failures.refused_requests import refused_answers
 from service.startup_log.failures.said_failures import DUMPED, INTERRUPTED
@@ -160,6 +161,9 @@ def _under_heading(before: LoggedStart, start: LoggedStart) -> LoggedStart | Non
         return None
     if start.failure is not None and start.failure.cut and start.failure.cause is None:
         # What the text above the log quotes is the error that is cut off below.
+        return replace(start, failure=replace(before.failure, serving=start.failure.serving))
+    if start.failure is not None and before.failure.type and says_no_reason(start.failure):
+        # The title quotes the exception of which the log below only says that it was raised.
         return replace(start, failure=replace(before.failure, serving=start.failure.serving))
     if start.failure is not None:
         same = before.failure.cause is not None and before.failure.cause == start.failure.cause

@@ -11,9 +11,12 @@ from service.engines.flags import ServeFlags
 from service.engines.json_object import JsonObject
 from service.engines.speculative_config import SpeculativeConfig
 from service.launch_command.command_pairs import command_pairs
+from service.startup_log.environment.printed_defaults import given_of
 from service.startup_log.text.lines import MAX_LINE, LogLine
 from service.startup_log.text.literals import read_pairs, read_value
 
+_RELEASE: Final = re.compile(r"API server version v?([0-9][0-9A-Za-z.+]{0,40})")
+"""Source: vLLM 0.4.0 to 0.33.0, entrypoints/openai/api_server.py: the line above the arguments."""
 NAMESPACE: Final = "args: Namespace("
 """Source: vLLM 0.8.3 to 0.9.1, entrypoints/openai/api_server.py run_server: all arguments, given or not."""
 ARGUMENTS: Final = "non-default args: {"
@@ -95,7 +98,10 @@ class Arguments:
 def logged_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     """Return the last arguments that the engine logged; None if it logged none."""
     found: tuple[str, str] | None = None
+    release: str | None = None
     for line in lines:
+        if (banner := _RELEASE.search(line.text)) is not None:
+            release = banner[1]
         for words, separator in ((ARGUMENTS, ":"), (NAMESPACE, "=")):
             _, marker, rest = line.text.partition(words)
             if marker:
@@ -103,8 +109,10 @@ def logged_arguments(lines: Iterable[LogLine]) -> Arguments | None:
     if found is None:
         return None
     arguments = arguments_of_pairs(read_pairs(*found).items())
+    if found[1] == ":":
+        return arguments
     # A namespace holds every flag, so that its names do not tell which were given.
-    return arguments if found[1] == ":" else replace(arguments, unmodelled=())
+    return replace(arguments, flags=given_of(arguments.flags, release), unmodelled=())
 
 
 def logged_config(lines: Iterable[LogLine]) -> Arguments | None:

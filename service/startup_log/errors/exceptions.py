@@ -99,6 +99,8 @@ _OF_WORKER: Final = (
     ("[Errno 2] No such file or directory: ", "FileNotFoundError"),
     ("zip() argument ", "ValueError"),
     (" values to unpack (expected ", "ValueError"),
+    (" positional arguments but ", "TypeError"),
+    (" positional argument but ", "TypeError"),
 )
 """The same, and those of torch and of files that need no class, for messages that a program says raised an
 error."""

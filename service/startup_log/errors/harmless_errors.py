@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from service.startup_log.errors.tracebacks import frames_above
 from service.startup_log.text.lines import LogLine
 from service.startup_log.text.platforms import WITHOUT_KERNELS, platform_of
 
@@ -23,6 +24,9 @@ vLLM 0.8.3 to 0.33.0, renderers/hf.py resolve_chat_template, which then looks fo
 _OF_CPUINFO: Final = "JSONDecodeError: Expecting value: line 1 column 2 (char 1)"
 """py-cpuinfo, cpuinfo.py get_cpu_info, in the thread that reports how vLLM is used: of an engine that died
 later it was not the reason."""
+_OF_PROTOBUF: Final = "'MessageFactory' object has no attribute 'GetPrototype'"
+"""protobuf 5 and later, message_factory.py, which has no such method: TensorFlow prints this, without a
+traceback, for each of its messages while it is imported, and goes on."""
 _OF_USAGE: Final = (
     *(
         "flags cannot be placed before plugin name",
@@ -60,7 +64,8 @@ def harmless(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
     of_usage = {at for at in raised if _OF_CPUINFO in lines[at].text}
     if of_usage and not any(map(_died, lines)):
         of_usage = set()
-    return {at for at in raised if is_harmless(lines[at])} | of_usage
+    of_protobuf = {at for at in raised if _OF_PROTOBUF in lines[at].text and not frames_above(at, lines)}
+    return {at for at in raised if is_harmless(lines[at])} | of_usage | of_protobuf
 
 
 def _died(line: LogLine) -> bool:

@@ -69,6 +69,9 @@ BELOW_A_HEADING: Final = 8
 """Lines beside its first line in which its own imports warn."""
 BELOW_A_SENTENCE: Final = 3
 """Lines below a sentence in which the exception stands that it announces."""
+_ABSENT: Final = "No module named 'vllm'"
+_IMAGE: Final = "vllm/vllm-openai"
+_DOCKER: Final = "docker run"
 _OF_THE_ENGINE: Final = ("from 'vllm' (unknown location)", "No module named 'vllm")
 """An import of the engine that fails in this program fails in all others that are started there."""
 
@@ -87,9 +90,15 @@ def of_collect_env(raised: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
         below = bisect_right(at, call)
         if below == len(at) or at[below] > call + MOST_LINES:
             continue
-        if fails or not _is_of_every(lines[at[below]].text):
+        text = lines[at[below]].text
+        if fails or not _is_of_every(text) or (_ABSENT in text and _runs_in_image(lines)):
             found.add(at[below])
     return found
+
+
+def _runs_in_image(lines: Sequence[LogLine]) -> bool:
+    """Whether the engine is started from its image, so that a Python outside of it need not have it."""
+    return any(_IMAGE in line.text and _DOCKER in line.text for line in lines)
 
 
 def _shows_build(lines: Sequence[LogLine]) -> bool:

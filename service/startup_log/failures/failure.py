@@ -44,6 +44,7 @@ from service.startup_log.failures.lost_peers import of_lost_peer, of_silent_work
 from service.startup_log.failures.named_files import with_named_file
 from service.startup_log.failures.named_variables import with_variable
 from service.startup_log.failures.native_backtraces import of_backtrace
+from service.startup_log.failures.nccl_reasons import with_nccl_reason
 from service.startup_log.failures.newer_pythons import of_newer_python
 from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.notes_apart import notes_apart
@@ -120,6 +121,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     vague = found.cause.name == FAULT or (found.by_origin and found.cause.name == "ray_actor_died")
     found = as_client_connection(with_loaded_weights(as_refused_request(found)), lines)
     found = with_part_of_check(with_inspected(with_first_error(found, lines), lines))
+    found = with_nccl_reason(found, lines)
     return with_form(with_reason(found, lines) if vague else found, lines)
 
 

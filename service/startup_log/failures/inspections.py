@@ -18,9 +18,14 @@ _COMMAND: Final = "CalledProcessError"
 _REGISTRY: Final = "model_executor/models/registry.py"
 
 
+def says_no_reason(failure: Failure) -> bool:
+    """Whether a failure is an inspection of a model's class that failed, and its message does not say why."""
+    return failure.cause is not None and failure.cause.name == INSPECTED and _says_so(failure.message)
+
+
 def with_inspected(failure: Failure, lines: Sequence[LogLine]) -> Failure:
     """Return a failed inspection of a model's class with the exception that its import raised."""
-    if failure.cause is None or failure.cause.name != INSPECTED or not _says_so(failure.message):
+    if not says_no_reason(failure):
         return failure
     own = (each for each in raised_in(lines) if not (each.in_prose or each.is_empty or each.type == _COMMAND))
     reasons = (each for each in own if not (_says_so(lines[each.at].text) or is_wrapper(lines[each.at].text)))
