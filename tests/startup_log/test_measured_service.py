@@ -1,7 +1,7 @@
 """A benchmark's result and the metrics of a running engine, as people paste them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.startup_log.log import read_log
@@ -96,6 +96,8 @@ def test_metrics_of_an_idle_engine() -> None:
 
 
 @given(st.text(max_size=200), st.text(max_size=60))
+@example("", ".")
+@example("", "1.2.3")
 def test_hostile_figures_do_not_end_in_an_error(between: str, number: str) -> None:
     read_log(
         f"{BLOCK}{between}\n============ Serving Benchmark Result ============\nMean TPOT (ms): {number}\n"

@@ -23,7 +23,8 @@ MILLI: Final = 1e3
 
 _FIGURE: Final = re.compile(r"^\s*([A-Z][\w *()/-]{2,60}):\s{1,60}(-?\d[\d.]{0,30})\s*$")
 _SAMPLE: Final = re.compile(
-    r"^(vllm:[a-z_:]{1,100})(?:\{[^}]{0,4000}\})? {1,4}(-?[\d.]{1,30}(?:e[+-]?\d{1,3})?)\s*$"
+    r"^(vllm:[a-z_:]{1,100})(?:\{[^}]{0,4000}\})? {1,4}"
+    r"(-?(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:e[+-]?[0-9]{1,3})?)\s*$"
 )
 _LABEL: Final = re.compile(r'([a-z_]{1,60})="([^"]{0,300})"')
 
@@ -164,7 +165,7 @@ def _samples(lines: Iterable[LogLine]) -> _Metrics | None:
         if not line.text.startswith(METRIC_PREFIX) or count >= MOST_METRICS:
             continue
         match = _SAMPLE.match(line.text)
-        if match is None or match[2].count(".") > 1 or match[1].endswith("_bucket"):
+        if match is None or match[1].endswith("_bucket"):
             continue
         first, count = first or line.number, count + 1
         sums[match[1]] = sums.get(match[1], 0) + float(match[2])
