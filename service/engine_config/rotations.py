@@ -17,7 +17,7 @@ CONFLICT: Final = (
 MERGED: Final = (
     "The config says its rotary positions for each type of layer, as transformers 5 writes them. The release "
     "runs with transformers 4.57, whose config class has a base of its own (rope_theta), and writes it "
-    "beside them: the types are no longer found. Take vLLM 0.22.0 or later, or write rope_theta and "
+    "beside them: the types are no longer found. Take vLLM 0.21.0 or later, or write rope_theta and "
     "rope_scaling as transformers 4 does."
 )
 NO_TYPE: Final = (
@@ -39,10 +39,18 @@ def check_rotations(architecture: ModelArchitecture, rules: ConfigFieldRules) ->
     """
     if not rules.based_rotations:
         return
-    for found in sorted(architecture.declared.rotations, key=lambda each: each.form.value):
+    written = architecture.declared.rotations
+    kept = {each.model_type for each in written if rules.nested_rotations_kept and _is_nested(each)}
+    for found in sorted(written, key=lambda each: each.form.value):
+        if found.model_type in kept and not found.scaling:
+            continue
         refusal = _scaling_fault(found, rules) if found.scaling else _fault(found, rules)
         if refusal is not None:
             raise refusal
+
+
+def _is_nested(found: WrittenRotation) -> bool:
+    return found.form is RotationForm.NESTED and not found.scaling
 
 
 def _fault(found: WrittenRotation, rules: ConfigFieldRules) -> EngineRefusal | None:

@@ -62,6 +62,13 @@ def _start(config: Mapping[str, Any], release: str) -> None:
     )
 
 
+def test_a_later_release_leaves_positions_of_types_of_layers_as_they_are() -> None:
+    """vLLM 0.21.0, patch_rope_parameters: `if is_rope_parameters_nested(...): pass`."""
+    _start({**OLMO3, **NESTED}, "0.21.0")
+    with pytest.raises(EngineRefusal, match=NO_TYPE):
+        _start({**OLMO3, "rope_parameters": {"rope_theta": 1e6}}, "0.21.0")
+
+
 @pytest.mark.parametrize(
     ("config", "release", "kind", "words"),
     [

@@ -14,6 +14,8 @@ class ConfigFieldRules:
     """Types of configs whose class has a base of rotary positions of its own, which is written beside those
     of types of layers; empty: it is not.
     """
+    nested_rotations_kept: bool
+    """Rotary positions that are said for each type of layer stay as they are, whatever the class has."""
     scaled_rotations: frozenset[str]
     """Types of configs whose class has a rope_scaling of its own, for which rope_parameters are not read."""
     checked_rotations: frozenset[str]
