@@ -21,6 +21,7 @@ from service.startup_log.prose.complaints import (
     is_titled_as_commit,
     reports_failure,
 )
+from service.startup_log.prose.general_texts import compares_engines
 from service.startup_log.prose.labelled_parts import REASON, labelled
 from service.startup_log.prose.misspelt import misspelt
 from service.startup_log.prose.paraphrases import paraphrased_shortage
@@ -124,7 +125,12 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
         if answer is not None:
             return of_known(KnownWords(*answer, {}), (), {}, lines)
     says_nothing = found is None or (
-        found.cause is None and (is_wrapper(found.sentence.line.text) or is_titled_as_commit(lines))
+        found.cause is None
+        and (
+            is_wrapper(found.sentence.line.text)
+            or is_titled_as_commit(lines)
+            or compares_engines(found.sentence)
+        )
     )
     return None if found is None or says_nothing else _with_quoted_class(as_described(found))
 

@@ -65,6 +65,7 @@ from service.startup_log.failures.which_traceback import (
 )
 from service.startup_log.prose.complaints import only_describes_change
 from service.startup_log.prose.documents import is_document, is_guide
+from service.startup_log.prose.general_texts import tells_no_failure
 from service.startup_log.text.lines import LogLine
 
 DIED: Final = "engine_died_serving"
@@ -104,6 +105,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     lines = SearchedLines(lines)
     printed = printed_lines(lines)
     no_report = only_describes_change(lines) or is_document(printed) or is_guide(printed)
+    no_report = no_report or tells_no_failure(lines)
     found = None if no_report else of_hang(_root_of(printed), printed)
     found = None if found is None else with_error_above(found, printed)
     if found is None or found.paraphrased:

@@ -10,6 +10,7 @@ from service.startup_log.errors.conditional_errors import (
 )
 from service.startup_log.errors.ended_with_engine import ended_with_engine
 from service.startup_log.errors.exceptions import raised_in
+from service.startup_log.errors.generated_texts import generated_texts
 from service.startup_log.errors.passed_over import passed_over
 from service.startup_log.errors.shown_code import blanked, without_code
 from service.startup_log.errors.shown_text import of_whole_builds
@@ -23,7 +24,7 @@ def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
     A message that was wrapped is read in one line.
     """
     shown = without_examples(unwrapped(without_code(lines)))
-    if over := passed_over(shown) | of_whole_builds(shown) | ended_with_engine(shown):
+    if over := _of_no_failure(shown):
         shown = blanked(shown, over)
     printed = lines if shown is lines and isinstance(lines, SearchedLines) else SearchedLines(shown)
     if not names_other_engines(printed):
@@ -34,3 +35,9 @@ def printed_lines(lines: Sequence[LogLine]) -> SearchedLines:
         # The text is about another engine.
         others = set(range(len(printed)))
     return SearchedLines(blanked(printed, others)) if others else printed
+
+
+def _of_no_failure(lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of what is printed of a failure that ended nothing, and of a model's own words."""
+    ended = passed_over(lines) | of_whole_builds(lines) | ended_with_engine(lines)
+    return ended | generated_texts(lines)

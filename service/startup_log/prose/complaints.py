@@ -39,10 +39,15 @@ _DENIES: Final = re.compile(
 """What shows that a person's sentence is about no failure."""
 
 
-_CHANGE: Final = re.compile(r"(?i)^#{1,4} (?:purpose|test plan|test result|what this pr does)\b")
+_CHANGE: Final = re.compile(
+    r"(?i)^(?:#{1,4} |\*\*)(?:purpose|test plan|test result|what this pr does|this pr contains|pr type|"
+    r"pr information|"
+    r"type of change|summary of changes|why are these changes needed)\b"
+)
 _THIS_CHANGE: Final = re.compile(
     r"(?i)^[\s>*-]{0,8}this (?:pr|pull request) "
-    r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac|open|introduc|extend|improv|"
+    r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac|open|"
+    r"introduc|extend|improv|"
     r"migrat|mov|chang|bump|avoid|handl)\w{0,4}\b|"
     r"\bthis (?:pr|pull request) (?:is|aims|was made|was opened|tries|intends) to "
     r"(?:add|fix|solve|resolve|support|avoid|improve|enable|make|remove|address)\b"
@@ -62,7 +67,8 @@ _CHANGED: Final = re.compile(
 """Headings of such forms that no report of a failure has."""
 _STEP: Final = re.compile(
     r"(?i)^(?:#{1,2} |[-*+] )?(?:add|allow|avoid|bump|change|clean|document|drop|enable|expose|fix|handle|"
-    r"improve|increase|introduce|lower|make|move|pin|raise|reduce|refactor|remove|rename|replace|skip|support|switch|tweak|"
+    r"improve|increase|introduce|lower|make|move|pin|raise|reduce|refactor|remove|rename|replace|skip|"
+    r"support|switch|tweak|"
     r"update|use)(?:s|d|es|ed|ing)? \w"
 )
 """A title or an item that says what a change does."""
@@ -71,6 +77,9 @@ _OF_RELEASE: Final = re.compile(
     r"(?i)^#{0,3} ?(?:change ?log|release notes?|what(?:'s| is) new)"
     r"(?: (?:for |of |in )?v?\d{1,4}(?:\.\w{1,12}){1,3})?(?:$|:)"
     r"|^#{1,3} \[?v?\d{1,4}(?:\.\w{1,12}){1,3}\]?(?: \(?[-\u2013]? ?\d{4}-\d\d-\d\d\)?)?$"
+    r"|^#{0,3} ?(?:\S{1,24} ?){0,2}(?:(?:\u66f4\u65b0|\u53d8\u66f4)(?:\u65e5\u5fd7|\u5185\u5bb9|\u8bf4\u660e|"
+    r"\u8bb0\u5f55)|\u53d1\u5e03\u8bf4\u660e|\u7248\u672c\u8bf4\u660e|\u30ea\u30ea\u30fc\u30b9\u30ce\u30fc\u30c8|"
+    r"\ubcc0\uacbd ?\uc0ac\ud56d)\s?[:\uff1a]?$"
 )
 """The title of a list of what changed in a release: `# Changelog`, `## v0.9.1`, `## [1.2.0] - 2025-01-31`."""
 _FIXED: Final = re.compile(
@@ -91,6 +100,45 @@ _ANSWERS: Final = re.compile(r"(?i)^(?:fix(?:es)?|closes?|resolves?):? (?:[\w./-
 """A line that names the issue which a change ends."""
 
 
+_FIXES: Final = r"(?:bug-?)?fix(?: the| an?)? (?=\w)(?!needed|required|please|me\b|my\b|this\b)|\u4fee\u590d"
+_IMPERATIVE: Final = re.compile(
+    r"(?i)^#{0,2} ?(?:\[(?!(?:bug|usage|installation|performance|question|help|issue|error|ci failure|"
+    r"feature|rfc)\b)[^\]\[]{1,40}\][: ]{0,3}){0,4}(?:[\w./-]{2,60}: )?"
+    rf"(?:(?P<fix>{_FIXES})|"
+    r"(?:add|allow|avoid|bump|clean ?up|document|drop|enable|expose|extend|guard|handle|implement|"
+    r"improve|introduce|migrate|move|optimi[sz]e|refactor|remove|rename|reorgani[sz]e|replace|restore|"
+    r"revert|rewrite|simplify|support|switch|unify|update|use) \w)"
+)
+"""A title that says what a change does, as git asks of one: `[V1] Improve error handling`, `Fix the ...`."""
+_TAGGED: Final = re.compile(r"^#{0,2} ?\[")
+_HAPPENED: Final = re.compile(
+    r"(?i)\b(?:fails|failed|failing|crashes|crashed|hangs|hung|breaks|broke|broken|does(?: not|n't)|"
+    r"is(?: not|n't)|"
+    r"cannot|can't|not work\w{0,3}|raises|throws|leads|causes|results|makes|gives|takes|still|but|however|"
+    r"after (?:upgrad|updat)\w{1,4})\b"
+)
+"""What a title says that happened, and no change does."""
+_SUMMED_UP: Final = re.compile(
+    r"(?i)^(?:#{1,4} |\*\*|)(?:summary|goals?|changes|description|motivation|solution|what changed|"
+    r"\u4fee\u6539\u5185\u5bb9|\u6539\u52a8|\u4e3b\u8981\u6539\u52a8|\u53d8\u66f4|"
+    r"\u66f4\u65b0\u5185\u5bb9)(?:\*\*)?:?(?:\*\*)?$"
+)
+"""What heads the description of a change."""
+_OF_WORK: Final = re.compile(r"^#{0,2} ?(?:fix|feat|chore|refactor|perf|docs)(?:\([^)(]{1,40}\))?!?: ")
+"""The title of a commit that changes something, in the form of conventional commits."""
+_SAYS_I: Final = re.compile(r"(?:^|\W)(?:I|we|We|my|My)(?:'m|'ve)? (?!have not found)\w")
+_QUOTES_PROGRAM: Final = re.compile(r"(?i)[`\"][^`\"]{0,80}\b(?:error|fatal)\s{0,4}: [^`\"]")
+"""A message of a program within a sentence, which is what a reader asks about: `nvcc fatal   : ...`."""
+_UNBULLETED: Final = re.compile(r"^[-*+] ")
+_NUMBERED: Final = re.compile(r"^(?:[-*+] |\d{1,2}[.)\u3001] ?)\S")
+_STEP_IN_CJK: Final = re.compile(
+    r"\u4fee\u590d|\u65b0\u589e|\u589e\u52a0|\u79fb\u9664|\u5220\u9664|\u66ff\u6362|\u4f18\u5316|"
+    r"\u8c03\u6574|\u91cd\u6784|"
+    r"\u9002\u914d|\u652f\u6301|\u5206\u5f00\u5904\u7406|\u6539\u4e3a|\u66f4\u65b0|\u6dfb\u52a0"
+)
+"""What a change does, in Chinese: repairs, adds, removes, replaces, adapts, handles apart."""
+
+
 def describes_change(lines: Sequence[LogLine]) -> bool:
     """Whether a text describes a change of code, and no failure: by its headings, and by its title."""
     heads = [line.text for line in lines[:MOST_OF_CHANGE] if line.text.startswith("#")]
@@ -100,14 +148,41 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     described = any(_THIS_CHANGE.search(line.text) for line in lines[:MOST_OF_CHANGE])
     if described or any(map(_CHANGE.match, heads)):
         return True
+    summed_up = any(map(_SUMMARY.match, heads))
     answers = any(_ANSWERS.match(line.text) for line in lines[:MOST_OF_CHANGE])
-    if _OF_COMMIT.match(title) is not None and (answers or any(map(_SUMMARY.match, heads))):
+    of_commit = _OF_COMMIT.match(title) is not None and (answers or summed_up)
+    of_form = _CHANGES.match(title) is not None and summed_up
+    changed = _lists_steps(lines) or any(map(_CHANGED.match, heads))
+    of_steps = _STEP.match(title) is not None and changed
+    of_work = _OF_WORK.match(title) is not None and _is_headed(lines)
+    titled = of_commit or of_form or of_steps or of_work
+    return titled or _is_titled_as_change(title, lines) or _is_of_release(title, lines)
+
+
+def _is_titled_as_change(title: str, lines: Sequence[LogLine]) -> bool:
+    """Whether a title says what a change does, and its tag or what is below it that there is one.
+
+    That is a heading of a description, the issue that it ends, or a list of steps.
+    """
+    found = _IMPERATIVE.match(title)
+    if found is None or (found["fix"] is None and _HAPPENED.search(title) is not None):
+        return False
+    below = [line.text for line in lines[:MOST_OF_CHANGE] if line.text][1:]
+    if any(map(_QUOTES_PROGRAM.search, below)):
+        return False
+    if found["fix"] is not None and _HAPPENED.search(title) is None and not any(map(_SAYS_I.search, below)):
         return True
-    if _STEP.match(title) is not None and (_lists_steps(lines) or any(map(_CHANGED.match, heads))):
+    if _TAGGED.match(title) is not None and found["fix"] is None:
         return True
-    if _is_of_release(title, lines):
-        return True
-    return _CHANGES.match(title) is not None and any(map(_SUMMARY.match, heads))
+    items = [text for text in below if _NUMBERED.match(text)]
+    steps = sum(_STEP.match(text) is not None or _STEP_IN_CJK.search(text) is not None for text in items)
+    return _is_headed(lines) or (steps >= LEAST_ITEMS and 2 * steps >= len(items))
+
+
+def _is_headed(lines: Sequence[LogLine]) -> bool:
+    """Whether below its title a text heads the description of a change, or names the issue that it ends."""
+    below = [line.text for line in lines[:MOST_OF_CHANGE] if line.text][1:]
+    return any(_SUMMED_UP.match(text) or _ANSWERS.match(_UNBULLETED.sub("", text)) for text in below)
 
 
 def _lists_steps(lines: Sequence[LogLine]) -> bool:
@@ -121,7 +196,7 @@ def _is_of_release(title: str, lines: Sequence[LogLine]) -> bool:
     """Whether a text is what changed in a release: its title says so above a list, or each line is a fix."""
     if _OF_RELEASE.match(title) is None:
         return bool(title) and all(_FIXED.match(line.text) for line in lines if line.text)
-    return ":" in title or any(_ITEM.match(line.text) for line in lines)
+    return ":" in title or any(_NUMBERED.match(line.text) for line in lines)
 
 
 def is_titled_as_commit(lines: Sequence[LogLine]) -> bool:

@@ -14,6 +14,7 @@ from service.startup_log.prose.complaints import (
     lists_tasks,
 )
 from service.startup_log.prose.documents import is_guide
+from service.startup_log.prose.general_texts import compares_engines, is_article, reviews_code
 from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
@@ -37,6 +38,8 @@ class TextKind(StrEnum):
     LIST = "lists titles of commits, issues or changes"
     FAILURES = "lists several failures in a table"
     GUIDE = "tells how to mend failures in general"
+    REVIEW = "reviews code"
+    COMPARISON = "compares engines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,10 @@ class AboutText:
 
 
 _ENDS: Final = ".?!: "
+_MARKS: Final = re.compile(r"</?[a-z]{1,6}>|!\[[^\]\[]{0,40}\]\([^)(]{1,300}\)\s{0,4}|\*\*")
+"""Pictures and marks in a title."""
+_OF_WHOLE_TITLES: Final = frozenset({TextKind.GUIDE, TextKind.REVIEW, TextKind.COMPARISON})
+"""Kinds of texts whose titles are several sentences: `vLLM Won't Start? Every Fix`."""
 _OF_TAGS: Final = (
     (WISHES | {"new model", "model request"}, TextKind.WISH),
     (PROPOSALS, TextKind.PROPOSAL),
@@ -118,7 +125,9 @@ def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int
     words, number = title.text.strip("# *")[:MOST_OF_QUOTE], title.line.number
     changes = describes_change(lines) or is_titled_as_commit(lines)
     kind = TextKind.CHANGE if changes else _kind_of_form(title, lines)
-    if kind is None and is_guide(lines):
+    if kind is None and reviews_code(lines):
+        kind = TextKind.REVIEW
+    if kind is None and (is_guide(lines) or is_article(lines)):
         kind = TextKind.GUIDE
     if kind is None and (lists_tasks(lines) or names_roadmap(title)):
         kind = TextKind.PROPOSAL
@@ -126,6 +135,10 @@ def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int
         kind = TextKind.QUESTION
     if kind is None and not title.tags and _WISHES.search(words):
         kind = TextKind.WISH
+    if kind is None and compares_engines(title):
+        kind = TextKind.COMPARISON
+    if kind in _OF_WHOLE_TITLES:
+        words = _MARKS.sub("", title.line.text).strip("# *")[:MOST_OF_QUOTE]
     if kind is not None:
         return kind, words, number
     asked = next((line for line in lines if line.text.rstrip().endswith(_QUESTION) and _is_typed(line)), None)

@@ -70,6 +70,16 @@ _ASKED: Final = re.compile(
 """The beginning of a question to which yes or no is the answer, at the begin of a clause."""
 _TITLE_ASKED: Final = re.compile(r"(?i)(?:will|would|should|does|do)\s")
 """The beginning of such a question that is no polite complaint, for a title."""
+_ASKS_IN_GENERAL: Final = re.compile(
+    r"^ (?:what (?:happens|will happen|would happen|causes|can cause|could cause)|when (?:does|do|"
+    r"will|would|can)|"
+    r"(?:does|do|will|would|can|could) (?!(?:anyone|anybody|someone|somebody|you|i|"
+    r"we)\b)(?:[a-z0-9.']{1,20} ){1,6}"
+    r"(?:cause|lead to|result in|crash|fail|hang|oom|run out|break|affect)|"
+    r"how (?:to|can i|can we|do i|do we|should i|should we) (?:avoid|prevent|handle|recover from|"
+    r"detect|debug)) "
+)
+"""What shows that a question is about failures that may happen: `What happens if the cache is full?`"""
 _ASKS_TO_MEND: Final = re.compile(
     r"^ (?:\d{1,3} |q )?how (?:to|do i|do you|do we|can i|can we|should i) (?:fix|solve|resolve|mend) "
     r"(?:[a-z0-9']{1,24} ){0,4}(?:error|errors|exception|failure|crash|issue|problem)s? "
@@ -182,6 +192,11 @@ def _is_met(sentence: Sentence) -> bool:
     return not sentence.title and _MET.search(words) is not None
 
 
+def met_failure(found: Sequence[Sentence]) -> bool:
+    """Whether a person says in any sentence that they met a failure."""
+    return any(_MET.search(DENIES.sub(" ", each.words)) for each in found)
+
+
 def _joined(found: Sequence[Sentence]) -> Iterator[Sentence]:
     """Yield the clauses of each line in another script as one: one names the part, another what failed."""
     for _, same in groupby((each for each in found if not each.title), key=lambda each: each.line.number):
@@ -248,7 +263,7 @@ def _is_of_failure(sentence: Sentence) -> bool:
     if _PROVIDES.search(sentence.words):
         return False
     if sentence.title:
-        return True
+        return _ASKS_IN_GENERAL.search(sentence.words) is None
     if _ASKS.search(sentence.words) and sentence.text.rstrip().endswith(("?", "\uff1f")):
         return False
     supposed = _SUPPOSES.search(sentence.words) or _WISHES.search(sentence.words)
