@@ -343,7 +343,7 @@ def _is_said(line: LogLine) -> bool:
 def _is_prose(text: str) -> bool:
     if not text.isascii():
         return True
-    words = text.split()
+    words = text[: 4 * LONGEST].split()
     typed = sum(_TYPED.fullmatch(each) is not None for each in words)
     plain = sum(_LOWER.fullmatch(each) is not None for each in words)
     return len(words) >= LEAST_WORDS and typed >= _PLAIN * len(words) and plain >= _OF_LANGUAGE * len(words)
