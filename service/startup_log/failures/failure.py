@@ -64,8 +64,9 @@ from service.startup_log.failures.which_traceback import (
     without_other_title,
 )
 from service.startup_log.prose.complaints import only_describes_change
-from service.startup_log.prose.documents import is_document, is_guide
+from service.startup_log.prose.documents import is_document
 from service.startup_log.prose.general_texts import tells_no_failure
+from service.startup_log.prose.kinds_of_texts import LEAST_ROWS
 from service.startup_log.text.lines import LogLine
 
 DIED: Final = "engine_died_serving"
@@ -94,8 +95,6 @@ OF_WRAPPERS: Final = ("DiedError", "DeadError", "ActorError", "TaskError")
 """Ends of classes that say no more."""
 WARNING: Final = "WARNING"
 """The level of what the engine goes on without."""
-LEAST_ROWS: Final = 3
-"""Rows of a table that compares cases; one of two rows mostly says what helps against either."""
 ANY_PART: Final = "*"
 """Stands for all causes: words that say nothing where any part, or any other words, show a cause."""
 
@@ -104,8 +103,7 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     lines = SearchedLines(lines)
     printed = printed_lines(lines)
-    no_report = only_describes_change(lines) or is_document(printed) or is_guide(printed)
-    no_report = no_report or tells_no_failure(lines)
+    no_report = only_describes_change(lines) or is_document(printed) or tells_no_failure(lines)
     found = None if no_report else of_hang(_root_of(printed), printed)
     found = None if found is None else with_error_above(found, printed)
     if found is None or found.paraphrased:

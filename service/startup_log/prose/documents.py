@@ -1,6 +1,5 @@
 """Says whether a text is a document about an engine, and no report of a failure."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,30 +23,6 @@ _ERROR: Final = (
     "Segmentation fault",
 )
 """What programs print of a failure."""
-_MENDS: Final = re.compile(
-    r"(?i)\b(?:every|all|common|frequent|top|complete|ultimate) (?:[\w-]{1,20} ){0,3}"
-    r"(?:fix|fixes|causes|errors|mistakes)\b|"
-    r"\bhow to (?:[a-z]{1,12} (?:and|or|&) )?(?:fix|debug|troubleshoot|solve|diagnose|avoid|resolve)\b|"
-    r"\b(?:guide|troubleshooting|playbook|runbook|cheat ?sheet|pitfalls|explained)\b"
-)
-_SEVERAL: Final = re.compile(r"(?i)\b(?:errors|failures|problems|issues|crashes|pitfalls|mistakes|hangs)\b")
-"""What the title of a guide says: that it tells how to mend failures, and that these are several."""
-_OWN: Final = re.compile(
-    r"(?i)\b(?:i|we)(?:'ve|'m|'re)? (?:[a-z]{1,12} ){0,2}"
-    r"(?:get|got|getting|hit|face|facing|see|saw|encounter\w{0,3}|"
-    r"ran into|run into|am|are having|have (?:the|an|this|a problem))\b|"
-    r"\b(?:my|our) (?:vllm|server|engine|start|log)"
-)
-"""What a person says of a failure of their own."""
-
-
-def is_guide(lines: Sequence[LogLine]) -> bool:
-    """Whether a text tells how to mend failures in general: by its title, and without one of its own."""
-    filled = [line for line in lines if line.text]
-    title = next((line.text for line in filled), "")
-    if title.startswith(("[", "# [")) or not (_MENDS.search(title) and _SEVERAL.search(title)):
-        return False
-    return len(filled) > 1 and not any(_is_printed(line) or _OWN.search(line.text) for line in filled)
 
 
 def is_document(lines: Sequence[LogLine]) -> bool:

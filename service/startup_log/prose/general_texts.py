@@ -11,12 +11,14 @@ from typing import Final
 from service.startup_log.errors.exceptions import raises
 from service.startup_log.errors.tracebacks import frame_of
 from service.startup_log.prose.complaints import FAILING, MOST_OF_CHANGE, is_about_failure
-from service.startup_log.prose.sentences import Sentence, sentences
+from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences
 from service.startup_log.prose.symptoms import BUG, met_failure
 from service.startup_log.text.lines import LogLine
 
 MOST_SENTENCES: Final = 12
 """Sentences at the beginning of an article in which it says what it is."""
+LEAST_LINES: Final = 2
+"""Lines of a guide: its title, and what it says."""
 LEAST_FINDINGS: Final = 2
 """Items of a list of findings."""
 LEAST_ENGINES: Final = 2
@@ -60,6 +62,20 @@ _GENERAL: Final = re.compile(
     r"(?:[a-z0-9']{1,16} ){0,3}(?:crash|crashes|fails?|dies|hangs|runs out|got|get|see) "
 )
 """What says of failures as a kind, or to a reader what may happen to him: `Most startup failures are ...`."""
+_MENDS: Final = re.compile(
+    r" (?:every|all|common|frequent|top|complete|ultimate) (?:[a-z0-9-]{1,20} ){0,3}"
+    r"(?:fix|fixes|causes|errors|mistakes) |"
+    r" how to (?:[a-z]{1,12} (?:and |or )?)?(?:fix|debug|troubleshoot|solve|diagnose|avoid|resolve) |"
+    r" (?:guide|troubleshooting|playbook|runbook|cheat ?sheet|pitfalls|explained) "
+)
+_OF_SEVERAL: Final = re.compile(r" (?:errors|failures|problems|issues|crashes|pitfalls|mistakes|hangs) ")
+"""What the title of a guide says together: that it tells how to mend failures, and that these are several."""
+_OWN: Final = re.compile(
+    r" (?:i|we|i've|we've|i'm|we're) (?:[a-z]{1,12} ){0,2}(?:get|got|getting|hit|face|facing|see|saw|"
+    r"encounter|encounters|encountered|ran into|run into|am|are having|have (?:the|an|this|a problem)) |"
+    r" (?:my|our) (?:vllm|server|engine|start|log)"
+)
+"""What a person says of a failure of their own."""
 _BADGE: Final = re.compile(
     r"(?i)\((?:low|medium|high|critical) severity\)|\*\*(?:low|medium|high|critical) severity\*\*|"
     r"!\[(?:p[0-4] badge|(?:security-)?(?:low|medium|high|critical))\]|"
@@ -95,7 +111,7 @@ _ENGINES: Final = (
 """Names of engines that are compared with each other."""
 
 
-def is_article(lines: Sequence[LogLine]) -> bool:
+def is_guide(lines: Sequence[LogLine]) -> bool:
     """Whether a text explains failures in general: its title or its beginning says so, and nobody met one.
 
     What it quotes of programs is an example then. A log beside it is somebody's own.
@@ -105,7 +121,18 @@ def is_article(lines: Sequence[LogLine]) -> bool:
     begin = _beginning(lines)
     if not begin or begin[0].tags or met_failure(begin):
         return False
-    return _TITLED.search(begin[0].words) is not None or any(_GENERAL.search(each.words) for each in begin)
+    if _TITLED.search(begin[0].words) is not None or any(_GENERAL.search(each.words) for each in begin):
+        return True
+    return _is_titled_as_guide(lines)
+
+
+def _is_titled_as_guide(lines: Sequence[LogLine]) -> bool:
+    """Whether the first line says how several failures are mended, and none below is of the writer's own."""
+    filled = [line.text for line in lines[:MOST_OF_CHANGE] if line.text]
+    title = plain_words(filled[0][:LONGEST])
+    if len(filled) < LEAST_LINES or not (_MENDS.search(title) and _OF_SEVERAL.search(title)):
+        return False
+    return not any(raises(text) or _OWN.search(plain_words(text[:LONGEST])) for text in filled)
 
 
 def reviews_code(lines: Sequence[LogLine]) -> bool:
@@ -143,7 +170,7 @@ def compares_engines(title: Sentence) -> bool:
 
 def tells_no_failure(lines: Sequence[LogLine]) -> bool:
     """Whether a text explains failures in general or reviews code."""
-    return is_article(lines) or reviews_code(lines)
+    return is_guide(lines) or reviews_code(lines)
 
 
 def _beginning(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:

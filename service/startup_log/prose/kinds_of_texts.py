@@ -13,8 +13,7 @@ from service.startup_log.prose.complaints import (
     is_titled_as_commit,
     lists_tasks,
 )
-from service.startup_log.prose.documents import is_guide
-from service.startup_log.prose.general_texts import compares_engines, is_article, reviews_code
+from service.startup_log.prose.general_texts import compares_engines, is_guide, reviews_code
 from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
@@ -22,7 +21,7 @@ from service.startup_log.text.lines import LogLine
 from service.startup_log.text.single_rows import RULE, cells_of
 
 LEAST_ROWS: Final = 3
-"""Rows of a table that lists several failures."""
+"""Rows of a table that lists several failures; one of two rows mostly says what helps against either."""
 MOST_OF_TEXT: Final = 200
 """Lines of a text in which headings and questions are looked for."""
 
@@ -127,7 +126,7 @@ def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int
     kind = TextKind.CHANGE if changes else _kind_of_form(title, lines)
     if kind is None and reviews_code(lines):
         kind = TextKind.REVIEW
-    if kind is None and (is_guide(lines) or is_article(lines)):
+    if kind is None and is_guide(lines):
         kind = TextKind.GUIDE
     if kind is None and (lists_tasks(lines) or names_roadmap(title)):
         kind = TextKind.PROPOSAL
