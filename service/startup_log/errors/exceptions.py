@@ -13,7 +13,7 @@ QUIET: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 FRAME: Final = 'File "'
 _NAMED: Final = re.compile(
     r"(?<![\w.])(?<!::)((?:[a-z_]\w{0,60}\.){0,8}(?:(?<=\.)[A-Z]\w{0,60}\.)?)([A-Z]\w{0,80})"
-    r"(?::\s(.*)|:$|\((['\"].*)|$)",
+    r"(?: ?:\s(.*)|:$|\((['\"].*)|$)",
     re.ASCII,
 )
 """A class behind its module, and behind the class inside of which it is defined."""
