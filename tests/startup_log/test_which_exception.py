@@ -186,3 +186,18 @@ def test_a_server_that_answers_below_a_failure_has_not_ended() -> None:
     ).failure
     assert died is not None
     assert not died.answers
+
+
+def test_a_class_of_an_extension_can_begin_with_a_small_letter() -> None:
+    # ai-dynamo/dynamo#1519: NIXL, src/bindings/python/nixl_bindings.cpp registers nixlNotFoundError
+    text = (
+        "Traceback (most recent call last):\n"
+        f'  File "{P}distributed/kv_transfer/kv_connector/v1/nixl_connector.py", line 601, in '
+        "register_kv_caches\n"
+        "    self.src_xfer_side_handle = self.nixl_wrapper.prep_xfer_dlist(\n"
+        "nixl._bindings.nixlNotFoundError: NIXL_ERR_NOT_FOUND\n"
+    )
+    failure = read_log(text).failure
+    assert failure is not None
+    assert (failure.type, failure.message) == ("nixlNotFoundError", "NIXL_ERR_NOT_FOUND")
+    assert read_log("INFO: uvicorn.error: Started server process [1]\n").failure is None

@@ -12,11 +12,15 @@ QUIET: Final = frozenset({"DEBUG", "INFO", "WARNING"})
 """Levels of lines that report no failure."""
 FRAME: Final = 'File "'
 _NAMED: Final = re.compile(
-    r"(?<![\w.])(?<!::)((?:[a-z_]\w{0,60}\.){0,8}(?:(?<=\.)[A-Z]\w{0,60}\.)?)([A-Z]\w{0,80})"
+    r"(?<![\w.])(?<!::)((?:[a-z_]\w{0,60}\.){0,8}(?:(?<=\.)[A-Z]\w{0,60}\.)?)"
+    r"([A-Z]\w{0,80}|(?<=\.)[a-z]\w{0,60}(?:Error|Exception))"
     r"(?: ?:\s(.*)|:$|\((['\"].*)|$)",
     re.ASCII,
 )
-"""A class behind its module, and behind the class inside of which it is defined."""
+"""A class behind its module, and behind the class inside of which it is defined.
+
+Those of extensions in C++ can begin with a small letter: ``nixl._bindings.nixlNotFoundError``.
+"""
 _MET: Final = re.compile(
     r"\b(?:get|got|hit|hits|raises|raised|throws|with|see|is|was) an? "
     r"([A-Z][a-z]\w{0,60}Error) (?:on|for) `([^`]{2,200})`",

@@ -18,8 +18,10 @@ OF_PYTHON: Final = frozenset(vars(builtins))
 MOST: Final = 600
 """Characters of a message that are read."""
 _OBJECT: Final = re.compile(
-    r"'(?:\w{1,60}\.){0,6}(\w{1,120})' object (?:has no attribute|is not|does not support)"
+    r"(?:'(?:\w{1,60}\.){0,6}(\w{1,120})'|(?<![\w.])([A-Z]\w{0,60}[a-z][A-Z]\w{0,60})) "
+    r"object (?:has no attribute|is not|does not support)"
 )
+"""The class of an object; people leave its quotes out, where capitals inside of the name still show it."""
 _TYPE: Final = re.compile(r"type object '(\w{1,120})' has no attribute")
 _CALL: Final = re.compile(
     r"(?<![\w.])(?:(\w{1,120})\.)?(\w{1,120})\(\) (?:got |missing |takes |argument )", re.ASCII
@@ -44,7 +46,8 @@ def places_named(message: str) -> Sequence[str]:
         return (f"{found[1].replace('.', '/')}/",)
     for pattern in (_OBJECT, _TYPE, _ABSTRACT):
         if (found := pattern.search(text)) is not None:
-            return () if found[1] in OF_PYTHON else _files().get(found[1], ())
+            name = next(filter(None, found.groups()))
+            return () if name in OF_PYTHON else _files().get(name, ())
     if (found := _CALL.search(text)) is not None:
         return _files().get(found[1] or found[2], ())
     return ()
