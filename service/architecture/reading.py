@@ -327,7 +327,7 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
         vision=config.section("vision_config") is not None,
         thinker=config.section("thinker_config") is not None,
         untied=not text.boolean("tie_word_embeddings", default=True),
-        text_tied=text.boolean("tie_word_embeddings"),
+        text_tied=_tied(text, text, family),
         attention_layers=family.attention_layers_specified,
         head_size=text.optional_integer("head_dim", minimum=0) or None,
         num_layers=text.optional_integer("num_hidden_layers", maximum=MAX_LAYERS),

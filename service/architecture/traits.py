@@ -85,7 +85,7 @@ class DeclaredFields:
     untied: bool = False
     """Whether the text part says that it is not."""
     text_tied: bool = False
-    """Whether the text part says that it is."""
+    """Whether the text part, or else its class, says that it is."""
     vision: bool = False
     """Whether it has a part on images (``vision_config``)."""
     thinker: bool = False

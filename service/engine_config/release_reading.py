@@ -40,10 +40,14 @@ def as_read_by(architecture: ModelArchitecture, release: EngineRules) -> ModelAr
 def _with_output(architecture: ModelArchitecture, rules: TiedOutputRules) -> ModelArchitecture:
     """Return the model with its output tied as the release has it, by the text part or the whole config.
 
-    Source: vLLM 0.20.0 to 0.33.0, VllmConfig.with_hf_config passes the word of the whole config on.
+    Source: vLLM 0.20.0 to 0.33.0, VllmConfig.with_hf_config passes the word of the whole config on, to
+    0.21.0 with transformers 5 alone.
     """
     name, tied = architecture.class_name, architecture.declared.text_tied
-    decides = name in rules.tied_as_text or (tied and name in rules.tied_by_either)
+    if name in rules.tied_by_either:
+        return replace(architecture, tie_word_embeddings=tied or architecture.tie_word_embeddings)
+    alone = rules.text_part_alone and name not in rules.tied_as_whole
+    decides = alone or name in rules.tied_as_text
     return replace(architecture, tie_word_embeddings=tied) if decides else architecture
 
 

@@ -5,7 +5,8 @@ of each pipeline stage: classes drawn evenly, with their own configs or a random
 (seeds 77, 4711, 20261122 to 20261129, and 20261201 and 20261202, which changed sizes and lists too),
 every class that is read with its own config or the library's default (seeds 20261301 and 20261302, some in
 float16), models of text and media whose text part ties its output and whose whole config does not, and the
-reverse (`tie`), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
+reverse (`tie`; those with `nested` and `flat` of 38 classes on 0.20.2 and of 11 on
+0.26.0 and 0.33.0), encoders of images and sound, two layers of gpt-oss with 32 experts in each layout,
 classes with and without a tied output, real configs of public repositories with the flags of the shared rows
 (seeds 20261401, 20261402 and 20261404 to 20261409; classes drawn evenly with changed sizes and made-up
 layouts: 20261410 to 20261412; all of these together: 20261510, 20261511 and

@@ -17,6 +17,10 @@ class TiedOutputRules:
     pipeline_untied: Mapping[str, str]
     """Classes that fail on a tied output in pipeline stages, of which another holds the embedding, and what
     they raise."""
+    text_part_alone: bool
+    """Whether the text part alone says if the output of a class of text and media is tied."""
+    tied_as_whole: frozenset[str]
+    """Classes of text and media whose output is tied as the whole config says even then."""
     tied_as_text: frozenset[str]
     """Classes of text and media whose output is tied as the text part of the config says, not the whole."""
     tied_by_either: frozenset[str]

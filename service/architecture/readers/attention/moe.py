@@ -282,6 +282,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
             norm_if=("use_qk_norm",),
             sparse=replace(_DEEPSEEK, router_bias=True, router_float32=True),
         ),
+        # Source: vLLM 0.20.2 to 0.33.0, glm4_moe.py Glm4MoeForCausalLM: lm_head is never tied.
+        tied=False,
         # Source: vLLM 0.10.2 to 0.33.0, glm4_moe.py Glm4MoeDecoderLayer; asked of five releases.
         lacks=lacking("head_dim", "use_qk_norm"),
     ),
