@@ -32,6 +32,8 @@ from service.startup_log.log import read_log
         ),
         # A sentence that begins like a wish can be a report: what it is is said by its form alone.
         ("Upgrade to 0.11 makes our requests take twice the time they took\n", "By its form"),
+        # verl-project/verl#1133
+        ("# vllm vs sglang\n\nSo they are the same, but one has much lower OOM risk?\n", "compares engines"),
         ("# [RFC]: KV cache offloading\n\n## Motivation\n\nGPU memory is small.\n", "proposes"),
     ],
 )

@@ -66,6 +66,9 @@ def test_an_error_quoted_above_a_log_that_is_cut_is_of_the_same_start() -> None:
 @pytest.mark.parametrize("name", ["<local NVFP4 snapshot>", "xxxx", "...", "path/to/model", "your-model"])
 def test_a_word_that_a_reader_is_to_replace_is_no_model(name: str) -> None:
     assert read_log(f"$ vllm serve --model '{name}' --port 8000").model is None
+    assert read_log(f"$ vllm serve --model {name} --max-model-len 2048").model is None
+    in_a_block = ("```", "docker run vllm/vllm-openai:v0.19.0 \\", f"  --model {name} --enforce-eager", "```")
+    assert read_log("\n".join(in_a_block)).model is None
     assert read_log("$ vllm serve --model Qwen/Qwen3-4B --port 8000").model == "Qwen/Qwen3-4B"
 
 

@@ -86,6 +86,7 @@ def test_what_a_sentence_says_of_the_program_that_reports_the_environment_is_not
     own = "ImportError: /lib64/libc.so.6: version `GLIBC_2.32' not found (required by /x/vllm/_C.abi3.so)"
 
     assert ending(missing).cause == "build_does_not_match"
+    assert ending(missing.replace("'", '"')).cause == "build_does_not_match"
     assert ending(said, "", missing, "", HEADER, frame("vllm/platforms/cuda.py", "<module>"), own).cause == (
         "system_library_too_old"
     )

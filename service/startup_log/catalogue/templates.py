@@ -16,7 +16,7 @@ from typing import Final, Self
 
 KINDS: Final[Mapping[str, str]] = {
     "": r"-?[0-9][0-9,_]{0,20}(?:\.[0-9]{1,12})?",
-    "word": r"[^\s'\",;()\[\]{}]{1,200}",
+    "word": r"(?!%[dfrs]\b)[^\s'\",;()\[\]{}]{1,200}",
     "name": r"[A-Za-z0-9][A-Za-z0-9 .-]{0,60}?",
 }
 """Patterns of the kinds of placeholders: a number as the engine writes it, one word, or some words."""

@@ -78,6 +78,8 @@ _TO_REPLACE: Final = re.compile(
     r"(?i)[x*._-]{2,}|\.\.\.|\u2026|your[-_ ]?model|model[-_]?(?:name|path|id)?|path[-_/]to[-_/]\S{0,80}"
 )
 """What people write in place of a model's name."""
+_PLACEHOLDER: Final = re.compile(r"(?<!\S)<\w[^<>|&\"'`\n]{1,60}>(?!\S)")
+"""The same in several words: `<local snapshot>`; a shell's redirections have a blank or a digit there."""
 _ENUM: Final = re.compile(r"<?[A-Za-z]{1,40}\.([A-Z0-9_]{2,64})\b")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,63}")
 _ENDS: Final = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>"})
@@ -186,9 +188,14 @@ def _is_more(text: str) -> bool:
     return text.startswith("--")
 
 
+def without_placeholders(text: str) -> str:
+    """Return a text with `...` for what a reader is to replace, which is one word then and no name."""
+    return _PLACEHOLDER.sub("...", text) if ">" in text else text
+
+
 def _split(command: str) -> list[str]:
     # Where the lines of a command were joined, the backslash that continued one stands within the next.
-    command = command.replace("\\ -", " -")
+    command = without_placeholders(command.replace("\\ -", " -"))
     try:
         words = shlex.split(command)
     except ValueError:

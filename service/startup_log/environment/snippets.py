@@ -8,7 +8,12 @@ from typing import Final
 
 from service.launch_command.command_pairs import text_pairs
 from service.launch_command.texts.word_lists import LIST
-from service.startup_log.environment.arguments import SENTENCE, Arguments, arguments_of_pairs
+from service.startup_log.environment.arguments import (
+    SENTENCE,
+    Arguments,
+    arguments_of_pairs,
+    without_placeholders,
+)
 
 MAX_TEXT: Final = 1 << 18
 """Characters of a text in which snippets are looked for, from its beginning."""
@@ -67,7 +72,7 @@ def _snippets(lines: Sequence[str]) -> Iterator[str]:
     """Yield what may start the engine: fenced blocks first, since their ends are certain."""
     blocks = chain(_fenced(lines), _documents(lines), _calls(lines), _lists(lines), _commands(lines))
     for each in islice(blocks, MAX_BLOCKS):
-        snippet = unescape("\n".join(each[:MAX_LINES]))[:MAX_SNIPPET]
+        snippet = without_placeholders(unescape("\n".join(each[:MAX_LINES])))[:MAX_SNIPPET]
         if any(map(snippet.__contains__, _SAYS)):
             yield snippet
 

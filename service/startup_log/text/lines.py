@@ -104,6 +104,9 @@ _ESCAPED: Final = re.compile(
 """Characters as a page's source has them."""
 _TYPED_QUOTES: Final = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 """Quotes that an editor for prose puts in place of the engine's own."""
+_MISSING: Final = "No module named "
+_OTHER_QUOTES: Final = re.compile(_MISSING + r"[\"`]([\w.]{1,200})[\"`]")
+"""A missing module in quotes of a page or of JSON; Python writes single ones (Python 3.12, importlib)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +342,8 @@ def clean(text: str) -> str:
         text = _CARETS.sub("", text)
     if '""' in text and (field := _QUOTED_FIELD.match(text)) is not None:
         text = field[1].replace('""', '"')
+    if _MISSING in text:
+        text = _OTHER_QUOTES.sub(rf"{_MISSING}'\1'", text)
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
         text = "".join(each if each.isprintable() else " " for each in text)
