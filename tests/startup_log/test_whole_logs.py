@@ -49,6 +49,29 @@ def test_a_file_that_no_release_has_refuses_by_its_own_check(file: str, function
     assert failure.message == message
 
 
+def test_a_name_that_a_file_of_no_release_lacks_is_the_fork_s_fault() -> None:
+    """mystous/vllm_hybrid: a class of the fork's own does not have what its scheduler sets."""
+    raised = "AttributeError: '_NeoRequestView' object has no attribute '_is_decode'"
+    failure = failure_of(
+        f"{CORE} EngineCore encountered a fatal error.",
+        f"{CORE} {HEADER}",
+        f"{CORE} {frame('v1/engine/core.py', 'step')}",
+        f"{CORE} {frame('v1/core/sched/neo_scheduler_adapter.py', 'schedule')}",
+        f"{CORE} {raised}",
+    )
+    released = failure_of(
+        f"{CORE} {HEADER}",
+        f"{CORE} {frame('v1/engine/core.py', 'step')}",
+        f"{CORE} {frame('v1/core/sched/scheduler.py', 'schedule')}",
+        f"{CORE} {raised}",
+    )
+
+    assert failure.cause is not None
+    assert failure.cause.name == "modified_engine_faulty"
+    assert released.cause is not None
+    assert released.cause.name == "engine_fault"
+
+
 def test_files_of_releases_and_of_other_programs_are_no_fork_s() -> None:
     core = ["/x/vllm/vllm/v1/engine/core.py", "/x/site-packages/vllm/v1/engine/core.py"]
     assert is_of_no_release("/x/vllm/vllm/model_executor/model_loader/tiered_moe_kv.py", core)

@@ -36,7 +36,10 @@ def check_model_id(model_id: str) -> None:
         InvalidModelId: the id breaks the Hub's rules, or names something other than a model.
     """
     if is_path(model_id):
-        rule = "it is a path, which only the command line reads; send the model's config.json as `config`"
+        rule = (
+            "it is a path, and the files below it are not at hand here; give the model's config.json "
+            "(`config`, --config)"
+        )
         raise InvalidModelId(model_id, rule)
     if _GGUF_FILE.search(model_id):
         rule = (

@@ -43,6 +43,8 @@ OF_CODE: Final = frozenset(
 )
 """Classes of errors that Python raises of code which does not fit: they say nothing of a reason."""
 _REFUSALS: Final = frozenset({"ValueError", "RuntimeError", "AssertionError"})
+_UNNAMED: Final = frozenset({"AttributeError", "NameError", "UnboundLocalError"})
+"""Classes of errors of code that names what is not there, whatever the engine was asked for."""
 """Classes with which a program refuses what it was given, whichever part it is."""
 CHECK: Final = "check"
 """Stands in a table of causes for an AssertionError that has only the source of its check as a message."""
@@ -89,11 +91,13 @@ def _checking_part(message: str, frames: Sequence[Frame]) -> FailureOrigin | Non
 
 
 def _modified_part(type_name: str, message: str, frames: Sequence[Frame]) -> FailureOrigin | None:
-    """Return a file that no release of the engine has, where it refuses something in words of its own."""
-    if type_name not in _REFUSALS or not frames or not gives_reason(type_name, message):
+    """Return a file that no release of the engine has, where it refuses something or lacks what it names."""
+    refuses = type_name in _REFUSALS and gives_reason(type_name, message)
+    if not frames or not (refuses or type_name in _UNNAMED):
         return None
-    others = (each.path for each in frames[1:])
-    return _MODIFIED if is_of_no_release(frames[0].path, others) else None
+    if not is_of_no_release(frames[0].path, (each.path for each in frames[1:])):
+        return None
+    return _MODIFIED if refuses else _MODIFIED_FAULT
 
 
 def innermost_part(type_name: str, frames: Sequence[Frame]) -> FailureOrigin:
@@ -327,6 +331,7 @@ _OF_JSON: Final = "/json/"
 _MODIFIED: Final = FailureOrigin(
     "a file that no release of the engine has", _BY_NAME["modified_engine_refuses"], named=True
 )
+_MODIFIED_FAULT: Final = FailureOrigin(_MODIFIED.part, _BY_NAME["modified_engine_faulty"], named=True)
 _OWNERS: Final = tuple(map(part_of, _ORIGINS["owner"]))
 KEY_ERROR: Final = "KeyError"
 _MODEL_TYPES: Final = FailureOrigin(
