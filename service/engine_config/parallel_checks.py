@@ -231,12 +231,8 @@ def check_layers(
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
     failure = rules.unrepeated_kv_heads.get(architecture.class_name)
     for mixer in (layer.mixer for layer in architecture.distinct_layers):
-        if isinstance(mixer, Attention) and mixer.convolutions is not None:
-            _check_convolved(mixer.num_kv_heads, tensor_parallel_size)
-        if isinstance(mixer, Attention) and mixer.stored_sinks:
-            _check_sink_heads(mixer.num_kv_heads, tensor_parallel_size)
-        elif isinstance(mixer, Attention):
-            _check_kv_heads(mixer.num_kv_heads, tensor_parallel_size, failure)
+        if isinstance(mixer, Attention):
+            _check_attention(mixer, tensor_parallel_size, failure)
     for recurrence in architecture.recurrences:
         _check_state(recurrence, tensor_parallel_size)
     for layer in architecture.distinct_layers:
@@ -281,10 +277,20 @@ def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:
         raise EngineRefusal(Stage.MODEL, "", type="AssertionError")
 
 
-def _check_convolved(heads: int, ranks: int) -> None:
-    """Each rank has a whole head at least: vLLM 0.26.0 to 0.33.0, InklingConvState."""
-    if heads < ranks:
+def _check_attention(mixer: Attention, ranks: int, failure: str | None) -> None:
+    """Each head of a rank has as many query heads: vLLM 0.20.2 to 0.33.0, layers/attention/attention.py."""
+    heads = mixer.num_kv_heads
+    if mixer.convolutions is not None and heads < ranks:
+        # vLLM 0.26.0 to 0.33.0, InklingConvState: each rank has a whole head at least.
         words = f"sconv SWA cache supports tp_size <= num_kv_heads ({heads}), got {ranks}"
+        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+    if mixer.stored_sinks:
+        _check_sink_heads(heads, ranks)
+    else:
+        _check_kv_heads(heads, ranks, failure)
+    queries, keys = mixer.num_heads // ranks, max(1, heads // ranks)
+    if queries % keys:
+        words = f"num_heads ({queries}) is not divisible by num_kv_heads ({keys})"
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
 
 
