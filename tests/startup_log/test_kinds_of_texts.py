@@ -25,6 +25,12 @@ from service.startup_log.log import read_log
             "# [P/D][V1] KV Connector API V1\n\nThis PR opens the KV connector API in v1.\n",
             "describes a change of code",
         ),
+        # vllm-project/vllm#13693
+        (
+            "# [BugFix] Illegal memory access for MoE On H20\n\nvLLM crashed whenever the prompt length "
+            "exceeded 32K. This PR fixes the bug.\n",
+            "describes a change of code",
+        ),
         # vllm-project/vllm, a change for XPU
         (
             "# [XPU]Bug fix for some errors\n\nOn TPxDP it meets errors, this pr is to fix this issue.\n",
@@ -54,6 +60,17 @@ def test_a_text_without_a_failure_is_said_to_be_what_it_is(text: str, kind: str)
 )
 def test_a_report_that_asks_is_a_failure_all_the_same(text: str) -> None:
     assert explain(read_log(text), None).ending is not None
+
+
+def test_a_speed_that_is_well_is_no_complaint_of_a_report_of_another_failure() -> None:
+    """The form of weicj/vLLM-2080Ti-Definitive#58."""
+    title = "# [Bug] TP1 worker silently terminated when loading multimodal profile"
+    works = "Text-only profile (mtp3-text-only) works perfectly at 76 tok/s."
+    found = explain(read_log(f"{title}\n\n{works}\n"), None)
+
+    assert found.ending is not None
+    assert found.ending.line == 1
+    assert found.ending.cause != "slower_than_expected"
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,10 @@ _THIS_CHANGE: Final = re.compile(
     r"(?:add|fix|solve|resolve|support|avoid|improve|enable|make|remove|address)\b"
 )
 """A sentence about a change."""
+_ENDED_WITH_CHANGE: Final = re.compile(
+    r"(?i)[.!;] this (?:pr|patch|pull request) (?:fix|solv|resolv|address)\w{1,3} "
+)
+"""What a description says behind the failure that its change mends; a report can point to such a one."""
 _REPORTS: Final = ("[bug]", "# [bug]", "[usage]", "# [usage]")
 """Beginnings of the titles of reports."""
 _SUMMARY: Final = re.compile(r"(?i)^#{1,4} (?:summary|what does this pr do|changes)\b")
@@ -151,7 +155,8 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     summed_up = any(map(_SUMMARY.match, heads))
     answers = any(_ANSWERS.match(line.text) for line in lines[:MOST_OF_CHANGE])
     of_commit = _OF_COMMIT.match(title) is not None and (answers or summed_up)
-    of_form = _CHANGES.match(title) is not None and summed_up
+    ended = any(_ENDED_WITH_CHANGE.search(line.text) for line in lines[:MOST_OF_CHANGE])
+    of_form = _CHANGES.match(title) is not None and (summed_up or ended)
     changed = _lists_steps(lines) or any(map(_CHANGED.match, heads))
     of_steps = _STEP.match(title) is not None and changed
     of_work = _OF_WORK.match(title) is not None and _is_headed(lines)
