@@ -27,8 +27,7 @@ from service.startup_log.log import read_log
         ),
         # vllm-project/vllm#13693
         (
-            "# [BugFix] Illegal memory access for MoE On H20\n\nvLLM crashed whenever the prompt length "
-            "exceeded 32K. This PR fixes the bug.\n",
+            "# [BugFix] Illegal memory access for MoE\n\nvLLM crashed beyond 32K. This PR fixes the bug.\n",
             "describes a change of code",
         ),
         # vllm-project/vllm, a change for XPU

@@ -34,6 +34,8 @@ TITLES = [
     ("[Performance]: speculative decoding with ngram is slower than without", "slower_than_expected"),
     ("prefix cache hit rate is always 0%", "cache_not_reused"),
     ("Host memory leak: RSS grows over hours with images", "memory_grows"),
+    # vllm-project/vllm#25287: its writer has no log of the container yet.
+    ("[Bug]: CrashLoopBackOff on AMD GPU (MI300x) with rocm/vllm container on Kubernetes", "crash_loop"),
     # A key that names a tensor says what the checkpoint brings: forms of vllm#18718 and skypilot#3638.
     (
         "Loading fails with KeyError on missing parameter 'layers.1.mlp.experts.0.scales'",
