@@ -25,12 +25,23 @@ from tests.accuracy.startups_models import find_model
 from tests.explanation.test_explain import REFUSED
 
 
-def _text(log: str, *findings: Finding) -> str:
+def _request() -> PlanRequest:
     model = find_model("Qwen/Qwen3-4B").model
     serve = ServeFlags(kv_cache_dtype="auto", tensor_parallel_size=1)
-    request = PlanRequest(model, (find_gpu("rtx-5080-16gb"),), EngineChoice.of("0.17.1"), serve)
-    explained = explain(read_log(log), request)
+    return PlanRequest(model, (find_gpu("rtx-5080-16gb"),), EngineChoice.of("0.17.1"), serve)
+
+
+def _text(log: str, *findings: Finding) -> str:
+    explained = explain(read_log(log), _request())
     return render_explanation(replace(explained, findings=findings or explained.findings), width=400)
+
+
+def test_what_a_log_does_not_say_is_marked_in_the_heading_of_the_plan() -> None:
+    explained = explain(read_log("x"), _request())
+    assumed = replace(explained, assumptions=(Assumption("gpu", "rtx-5080-16gb", "not said"),))
+
+    assert "the plan of vLLM 0.17.1 on rtx-5080-16gb:" in render_explanation(explained)
+    assert "the plan of vLLM 0.17.1 on rtx-5080-16gb (assumed):" in render_explanation(assumed)
 
 
 @given(st.integers(min_value=-(1 << 45), max_value=1 << 45))

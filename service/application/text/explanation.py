@@ -63,7 +63,9 @@ def _lines(explanation: Explanation, listed: Listed, *, flags: bool) -> Iterator
     yield _log_in_words(explanation)
     if request is not None:
         what = "Compared with" if explanation.findings else "Nothing to compare with"
-        yield f"{what} the plan of vLLM {request.engine.version} on {request.gpus[0].id}:"
+        taken = {each.field for each in explanation.assumptions if not each.certain}
+        release = _marked(request.engine.version, assumed="engine.version" in taken)
+        yield f"{what} the plan of vLLM {release} on {_marked(request.gpus[0].id, assumed='gpu' in taken)}:"
         yield f"  {explanation.command}"
     if _plan_can_show(explanation):
         yield from _assumed("assumed", explanation.assumptions)
@@ -93,6 +95,11 @@ def _plan_can_show(explanation: Explanation) -> bool:
         or (ending is not None and bool(ending.stage))
         or any(finding.agreement is Agreement.DIFFERS for finding in explanation.findings)
     )
+
+
+def _marked(value: str, *, assumed: bool) -> str:
+    """Return a value, marked where the log does not say it."""
+    return f"{value} (assumed)" if assumed else value
 
 
 def _remedy(missing: Assumption) -> str:
