@@ -25,6 +25,25 @@ from service.startup_log.log import read_log
             "# [P/D][V1] KV Connector API V1\n\nThis PR opens the KV connector API in v1.\n",
             "describes a change of code",
         ),
+        # vllm-project/vllm#47867, vLLM's documentation of how a class is found, and reviews of changes:
+        # vllm-project/vllm#2374, RBLN-SW/vllm-rbln#270
+        (
+            "Bump Transformers version\n\n- `KeyError: 'x'` - renamed. This PR adds both.\n",
+            "describes a change",
+        ),
+        (
+            "Model Resolution\u00b6\nLoads models by finding what is registered.\n",
+            "is about documentation",
+        ),
+        (
+            "Update an error\n\nvllm/worker/worker.py:235\n```diff\n+ use\n```\nIt fails without guidance.\n",
+            "reviews code",
+        ),
+        # A Chinese article of June 2026: seven causes of death of EngineDeadError
+        (
+            "EngineDeadError \u4e03\u79cd\u6b7b\u56e0\u8bca\u65ad\n\n\u6b7b\u56e0 1: CUDA Out of Memory\n",
+            "tells how to mend failures in general",
+        ),
         # vllm-project/vllm#13693
         (
             "# [BugFix] Illegal memory access for MoE\n\nvLLM crashed beyond 32K. This PR fixes the bug.\n",

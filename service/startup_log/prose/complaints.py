@@ -54,7 +54,7 @@ _THIS_CHANGE: Final = re.compile(
 )
 """A sentence about a change."""
 _ENDED_WITH_CHANGE: Final = re.compile(
-    r"(?i)[.!;] this (?:pr|patch|pull request) (?:fix|solv|resolv|address)\w{1,3} "
+    r"(?i)[.!;] this (?:pr|patch|pull request) (?:fix|solv|resolv|address|add)\w{1,3} "
 )
 """What a description says behind the failure that its change mends; a report can point to such a one."""
 _REPORTS: Final = ("[bug]", "# [bug]", "[usage]", "# [usage]")

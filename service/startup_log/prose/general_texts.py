@@ -5,7 +5,7 @@ Such texts quote what programs print and name causes, and none of it happened to
 
 import re
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from service.startup_log.errors.exceptions import raises
@@ -43,6 +43,8 @@ _TITLED: Final = re.compile(
     r" (?:error|errors|oom|crash) you (?:are|re|'re) (?:seeing|getting) |"
     r"\u5e38\u89c1(?:\u7684)?(?:\u95ee\u9898|\u9519\u8bef|\u62a5\u9519|\u6545\u969c)|"
     r"(?:\u95ee\u9898|\u9519\u8bef|\u62a5\u9519)(?:\u6c47\u603b|\u5927\u5168|\u5408\u96c6)|"
+    r"[\u4e8c\u4e24\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\d]\u79cd[^ ]{0,6}"
+    r"(?:\u6b7b\u56e0|\u539f\u56e0|\u9519\u8bef|\u62a5\u9519|\u6545\u969c)|"
     r"\u3088\u304f\u3042\u308b(?:\u30a8\u30e9\u30fc|\u554f\u984c|\u8cea\u554f)"
 )
 """A title of an article about failures: `Every Fix for the ... Errors`, `The four root causes of ...`; in
@@ -94,6 +96,8 @@ _FINDINGS: Final = re.compile(
 )
 """What heads a list of what is wrong with code."""
 _FINDING: Final = re.compile(r"^(?:[-*+] |\*{0,2}\d{1,2}[.)]|#{2,4} \d{1,2}[.)])")
+PERMALINK: Final = re.compile("^\\w.{1,100}\u00b6$")
+"""A heading with the sign that Sphinx and MkDocs put behind it."""
 _COMPARES: Final = re.compile(
     r" (?:vs|versus|comparison|compared (?:with|to|against)|compare|comparing|benchmarks?|"
     r"benchmarking|difference between) "
@@ -138,15 +142,25 @@ def _is_titled_as_guide(lines: Sequence[LogLine]) -> bool:
 def reviews_code(lines: Sequence[LogLine]) -> bool:
     """Whether a text says what is wrong with code, and no program reports a failure in it.
 
-    By the mark of a reviewer, a change that is shown before anything is said of it, or a list of findings.
+    By the mark of a reviewer, a change that is shown before anything is said of it or below the name of its
+    file, or a list of findings.
     """
     filled = [line for line in lines[:MOST_OF_CHANGE] if line.text]
     shown = [line for line in filled[:2] if _DIFF.match(line.text)]
     marked = any(_BADGE.search(line.text) for line in filled)
     marked = marked or bool(shown and (filled[0] in shown or _PLACE.match(filled[0].text)))
+    marked = marked or _remarks_on_change(filled)
     if not (marked or (_lists_findings(filled) and not any(raises(line.text) for line in filled))):
         return False
     return not any(line.level in FAILING or frame_of(line) is not None for line in lines)
+
+
+def _remarks_on_change(filled: Sequence[LogLine]) -> bool:
+    """Whether a change stands below the name of its file, and the text does not begin with a failure."""
+    begin = _beginning(filled)
+    if not begin or BUG in begin[0].tags or met_failure(begin):
+        return False
+    return any(_PLACE.match(above.text) and _DIFF.match(below.text) for above, below in pairwise(filled))
 
 
 def _lists_findings(filled: Sequence[LogLine]) -> bool:
@@ -169,8 +183,13 @@ def compares_engines(title: Sentence) -> bool:
 
 
 def tells_no_failure(lines: Sequence[LogLine]) -> bool:
-    """Whether a text explains failures in general or reviews code."""
-    return is_guide(lines) or reviews_code(lines)
+    """Whether a text explains failures in general, reviews code, or is a page of documentation."""
+    return is_guide(lines) or reviews_code(lines) or _is_page(lines)
+
+
+def _is_page(lines: Sequence[LogLine]) -> bool:
+    """Whether a text begins with a heading of a page of documentation."""
+    return next((PERMALINK.match(line.text) is not None for line in lines if line.text), False)
 
 
 def _beginning(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:

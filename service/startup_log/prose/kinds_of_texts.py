@@ -13,7 +13,7 @@ from service.startup_log.prose.complaints import (
     is_titled_as_commit,
     lists_tasks,
 )
-from service.startup_log.prose.general_texts import compares_engines, is_guide, reviews_code
+from service.startup_log.prose.general_texts import PERMALINK, compares_engines, is_guide, reviews_code
 from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
@@ -75,6 +75,7 @@ _OF_HEADINGS: Final = (
     (re.compile(r"(?i)^#{1,4} (?:motivation|proposed change)\b"), TextKind.PROPOSAL),
     (re.compile(r"(?i)^#{1,4} how would you like to use"), TextKind.QUESTION),
     (re.compile(r"(?i)^#{1,4} .{0,4}the doc issue"), TextKind.DOCUMENTATION),
+    (PERMALINK, TextKind.DOCUMENTATION),
 )
 """Kinds by the headings of projects' forms."""
 _ASKS: Final = re.compile(
