@@ -268,12 +268,18 @@ def _milestones(texts: Sequence[str]) -> dict[str, int]:
 def _titled(lines: Sequence[LogLine]) -> Failure | None:
     """Return the failure that the title of an issue names, whose log shows only that the engine served."""
     title = _first_said(lines)
-    if not title or _TITLE.match(title[0].text) is None:
+    if not title or not (_TITLE.match(title[0].text) or _stands_alone(title[0], lines)):
         return None
     failure = find_failure(title)
     if failure is None or failure.cause is None:
         return None
     return failure if failure.refused else replace(failure, serving=True)
+
+
+def _stands_alone(title: LogLine, lines: Sequence[LogLine]) -> bool:
+    """Whether an empty line is below a line, as below a title."""
+    at = lines.index(title) + 1
+    return at < len(lines) and not lines[at].text
 
 
 def _complained(lines: Sequence[LogLine]) -> Failure | None:

@@ -80,6 +80,16 @@ def test_a_report_that_asks_is_a_failure_all_the_same(text: str) -> None:
     assert explain(read_log(text), None).ending is not None
 
 
+def test_a_title_above_the_log_of_a_server_that_came_up_names_its_failure() -> None:
+    """The form of modelscope/ms-swift#7879; without a title nothing failed."""
+    came_up = "INFO:     Application startup complete.\n"
+    found = explain(read_log(f"GRPO\u7684vllm-server\u51fa\u73b0NCCL error\n\n{came_up}"), None)
+
+    assert found.ending is not None
+    assert found.ending.cause == "nccl"
+    assert explain(read_log(came_up), None).ending is None
+
+
 def test_a_speed_that_is_well_is_no_complaint_of_a_report_of_another_failure() -> None:
     """The form of weicj/vLLM-2080Ti-Definitive#58."""
     title = "# [Bug] TP1 worker silently terminated when loading multimodal profile"
