@@ -192,7 +192,7 @@ def _of_many_gpus(fixes: Sequence[Fix], run: PlannedStart | None) -> Iterator[st
 
 def _said(logged: Failure, log: StartupLog) -> SaidCause | None:
     """Return what a person says where the program's own message does not show its cause."""
-    if logged.said is None:
+    if logged.said is None or logged.said.cause is logged.cause:
         return None
     cause = logged.said.cause
     remedy = fitting_remedy(cause.remedy_after(log.failed_after), log)

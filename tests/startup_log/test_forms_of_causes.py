@@ -67,3 +67,14 @@ def test_calls_that_only_one_cause_passes(
 
     assert found is not None
     assert found.cause == cause
+
+
+def test_a_cause_that_the_message_shows_is_not_repeated_as_said() -> None:
+    """The form of gpustack/gpustack#1963: the title has the message, and the traceback below is cut."""
+    frame = '  File "/x/site-packages/vllm/model_executor/models/utils.py", line 610, in <listcomp>\n'
+    found = diagnose(
+        read_log(f"No module named 'bitsandbytes'\n\n{frame}    layer_fn(prefix=prefix)\n"), None
+    )
+
+    assert found is not None
+    assert (found.cause, found.said) == ("package_missing", None)

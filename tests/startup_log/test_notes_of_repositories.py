@@ -208,6 +208,12 @@ def test_sentence_that_begins_on_the_line_above(text: str, words: str) -> None:
     assert [each.words for each in read_log(text).around.works] == [words]
 
 
+def test_praise_of_somebodys_work_says_of_nothing_that_it_works() -> None:
+    """The form of rllm-org/rllm#208."""
+    said = "Hello, your work is excellent, but when I was setting up the environment, it failed.\n"
+    assert not read_log(f"# version conflict\n\n{said}").around.works
+
+
 def test_solution_that_a_library_prints() -> None:
     log = read_log(
         "RuntimeError: NPU function error: AclrtSynchronizeDeviceWithTimeout, error code is 507013\n"

@@ -12,7 +12,7 @@ from service.startup_log.text.lines import LogLine
 MOST: Final = 2
 """Sentences that are shown of one text."""
 _WORKS: Final = re.compile(
-    r"(?i)\b(?:works?(?! ?flows?\b)|worked|"
+    r"(?i)\b(?:works?(?! ?flows?\b)(?<!your work)(?<!great work)(?<!good work)(?<!nice work)|worked|"
     r"(?:runs?|ran|starts?|boots?|loads?|serves?) (?:fine|normally|successfully|well)|"
     r"workaround(?= ?:)|(?:is|was) (?:ok|okay|fine)|can start|(?:goes?|go|went) away|is gone|"
     r"(?:is|was|are) working|is all (?:you|i|we) need(?:ed)?|"
