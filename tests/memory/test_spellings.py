@@ -45,7 +45,6 @@ FAR: Final[Mapping[str, str]] = {
     "MiniMaxForCausalLM": "0.28.0 runs it on the transformers library, in other matrices",
     "ExaoneMoeForCausalLM": "before 0.27.0 the transformers library runs it, in other matrices",
     "VaultGemmaForCausalLM": "before 0.27.0 the transformers library runs it, in other matrices",
-    "Mistral3ForConditionalGeneration": "transformers 4 has another default of tie_word_embeddings",
     "Qwen2VLForConditionalGeneration": "transformers 4 takes the class of the text part, null, and pools",
 }
 """Classes of which some row is further off, and why."""
