@@ -32,6 +32,8 @@ class ExpertWeights:
     """A token's inputs to an expert are multiplied by its score, not its outputs (Llama 4)."""
     plain_softmax: bool = False
     """A token's scores are a softmax over all experts, not divided by the sum of those taken."""
+    other_gate: bool = False
+    """The function of the gate is not SiLU (gpt-oss, Gemma 4, MiniMax M3)."""
     hashed_tokens: int = 0
     """Rows of a table that says which experts take each token of the vocabulary (DeepSeek V4)."""
     banks: int = 0

@@ -57,6 +57,8 @@ class Experts:
     """Their scores multiply their inputs, which kernels of Marlin do not do in all releases."""
     plain_softmax: bool = False
     """Their scores are a plain softmax, which TRTLLM's kernel for unquantized experts does not compute."""
+    other_gate: bool = False
+    """Their gate is not SiLU, the one function of a gate that TRTLLM's kernel for unquantized experts has."""
     parts: tuple[str, ...] = ()
     """Last parts of the names of one expert's first projections in the checkpoint."""
 

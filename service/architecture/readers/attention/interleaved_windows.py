@@ -173,6 +173,7 @@ def _gemma4_feed_forward(text: Config, *, shared: bool) -> FeedForward:
         experts_per_token=text.count("top_k_experts", default=8),
         intermediate_size=text.integer("moe_intermediate_size", "expert_intermediate_size"),
         parallel_dense=network,
+        weights=ExpertWeights(other_gate=True),
     )
 
 
@@ -247,6 +248,7 @@ def _gpt_oss(text: Config) -> tuple[DecoderLayer, ...]:
         weights=ExpertWeights(
             router_bias=True,
             expert_bias=True,
+            other_gate=True,
         ),
     )
 

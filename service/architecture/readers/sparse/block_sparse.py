@@ -48,6 +48,7 @@ def _layers(text: Config) -> tuple[DecoderLayer, ...]:
     # Layers beyond the list attend to all tokens.
     selects = (*specified.counts("sparse_attention_freq")[:count], *(0,) * count)
     experts, dense = _EXPERTS.read(text), DenseFeedForward(text.integer("dense_intermediate_size"))
+    experts = replace(experts, weights=replace(experts.weights, other_gate=True))
     return tuple(
         DecoderLayer(
             sparse if selects[index] else full,

@@ -105,6 +105,7 @@ def routed_experts(
         gated=weights.gated,
         weighs_inputs=weights.weighs_inputs,
         plain_softmax=weights.plain_softmax,
+        other_gate=weights.other_gate,
         parts=weights.projections,
     )
     if weights.latent_size is not None:

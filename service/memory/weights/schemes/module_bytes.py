@@ -101,8 +101,9 @@ class ModuleBytes(ModuleSchemes):
             bias = experts.bias and not self.quantization.by_modelopt
             gated = experts.gated or self.quantization.method in self.layout.doubled_experts
             experts = replace(experts, bias=bias, gated=gated)
-        if scheme is None and experts.plain_softmax:
-            # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs.
+        if scheme is None and (experts.plain_softmax or experts.other_gate):
+            # Source: vLLM 0.32.0, experts/trtllm_bf16_moe.py _supports_routing_method: another kernel runs;
+            # 0.33.0, _supports_activation; asked of gpt-oss, Gemma 4 and MiniMax M3 on 10.0.
             return plain_experts(experts, self.element_bytes)
         if scheme is None:
             return plain_experts(self._rounded(experts, mxfp4=False), self.element_bytes)
