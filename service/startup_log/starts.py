@@ -50,6 +50,8 @@ Source: PyTorch, c10/util/Logging.cpp MessageLogger.
 """
 _OF_UVICORN: Final = "Exception in ASGI application"
 """uvicorn, protocols/http/httptools_impl.py RequestResponseCycle.run_asgi: heads a request's traceback."""
+_OF_CURL: Final = "curl: ("
+"""Begins an error message of the client."""
 _OF_KILLS: Final = ("Killed", "killed", "SIGKILL")
 """Words of which shells and supervisors write one where a process was ended so."""
 _OF_ANSWERS: Final = ('HTTP/1.1" 200',)
@@ -277,9 +279,9 @@ def _titled(lines: Sequence[LogLine]) -> Failure | None:
 
 
 def _stands_alone(title: LogLine, lines: Sequence[LogLine]) -> bool:
-    """Whether an empty line is below a line, as below a title."""
+    """Whether an empty line is below a line, as below a title; what a client prints is none."""
     at = lines.index(title) + 1
-    return at < len(lines) and not lines[at].text
+    return at < len(lines) and not lines[at].text and _OF_CURL not in title.text
 
 
 def _complained(lines: Sequence[LogLine]) -> Failure | None:
@@ -312,7 +314,7 @@ def _first_said(lines: Sequence[LogLine]) -> Sequence[LogLine]:
 def _unreached(lines: Sequence[LogLine]) -> Failure | None:
     """Return what a client says, as a person shows above the log, of a server that came up."""
     said = next((at for at, line in enumerate(lines[:MOST_OF_HEADING]) if not _is_of_person(line)), 0)
-    if not any("curl: (" in line.text for line in lines[:said]):
+    if not any(_OF_CURL in line.text for line in lines[:said]):
         return None
     failure = find_failure(lines[:said])
     client = failure is not None and failure.cause is not None and failure.cause.name == NOT_REACHED
