@@ -54,7 +54,7 @@ class Parts:
         )
 
 
-MOST_REPEATED: Final = 120
+MOST_REPEATED: Final = 100
 """Characters of a text that is written again."""
 WITHOUT_DIGITS: Final = str.maketrans("", "", digits)
 PLAIN: Final = Parts()
