@@ -101,3 +101,33 @@ def test_a_title_that_quotes_the_wait_is_of_a_hang() -> None:
     failure = read_log(f"# [Bug]: {WAITS.format(minute=10)[:160]}\n").failure
     assert failure is not None
     assert failure.hangs
+
+
+def test_a_client_of_an_engine_that_hangs_gets_no_answer() -> None:
+    # vllm-project/vllm#1492, shortened
+    text = """\
+vLLM hangs after 10 minutes without any error message
+
+After 5-10 minutes, the vLLM server will hang there forever without error messages.
+
+After hanging happens, requests will receive `openai.error.APIError: Invalid response object from API: \
+'Internal Server Error' (HTTP response code was 500).` and there were no error messages from the vLLM side.
+"""
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.hangs
+    assert failure.cause is not None
+    assert failure.cause.name == "worker_hangs"
+
+
+def test_an_answer_that_failed_is_no_hang_by_itself() -> None:
+    text = """\
+vLLM answers with 500
+
+Requests receive `openai.error.APIError: Invalid response object from API: 'Internal Server Error' \
+(HTTP response code was 500).`
+"""
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "request_failed"

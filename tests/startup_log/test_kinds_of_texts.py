@@ -54,6 +54,11 @@ from service.startup_log.log import read_log
             "# [XPU]Bug fix for some errors\n\nOn TPxDP it meets errors, this pr is to fix this issue.\n",
             "describes a change of code",
         ),
+        # QwenLM/Qwen3-VL#1507, a change whose title stands in bold letters
+        (
+            "**Fix: Resolve OOM Errors for vLLM**\n\nResolves errors.\n\n**Changes:**\n\n* max_num_seqs=8\n",
+            "describes a change of code",
+        ),
         # A sentence that begins like a wish can be a report: what it is is said by its form alone.
         ("Upgrade to 0.11 makes our requests take twice the time they took\n", "By its form"),
         # verl-project/verl#1133

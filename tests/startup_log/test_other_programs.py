@@ -258,6 +258,15 @@ def test_messages_of_clients_are_known(text: str, cause: str) -> None:
     assert _cause(read_log(text)) == cause
 
 
+def test_a_worker_that_ray_saw_end_is_named() -> None:
+    """Ray, src/ray/raylet/node_manager.cc; verl-project/verl#217."""
+    text = (
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error. "
+        "To troubleshoot the problem, check the logs for the dead worker."
+    )
+    assert _cause(read_log(text)) == "ray_actor_died"
+
+
 def test_ranks_that_do_not_find_each_other_are_no_clients() -> None:
     logged = "INFO 03-16 12:48:44 [parallel_state.py:1] world_size=2\n"
 

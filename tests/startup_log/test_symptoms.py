@@ -18,6 +18,8 @@ TITLES = [
     ("Llama-3 never stops generating, it repeats until max_tokens", "output_does_not_end"),
     ("The model `gpt-3.5-turbo` does not exist, says the 404 of my client", "model_name_not_served"),
     ("401 unauthorized from our server although the client sends the api key", "not_authorized"),
+    # langgenius/dify#38305
+    ("vLLM health check returns 403 after upgrading Dify; requests from the host work", "not_authorized"),
     # What is generated, and how fast: docs/usage/troubleshooting, docs/configuration/optimization.
     (
         "[Bug]: Qwen2.5-7B AWQ generates garbage (!!!!!) since upgrading to 0.11.0",

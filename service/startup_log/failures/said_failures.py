@@ -33,6 +33,8 @@ INTERRUPTED: Final = "interrupted"
 SETTINGS: Final = "settings_refused"
 """The cause of a check whose reason its calls do not show."""
 
+UNANSWERED: Final = "request_failed"
+"""The cause that says only that a request was not answered, as a client of an engine that hangs sees too."""
 WAITING: Final = frozenset({*HANGING, "start_timed_out"})
 """Causes of a process that did not end, after which its parent has an error of its own alone."""
 DUMPED: Final = "Dumping input data for V1 LLM engine"
@@ -152,8 +154,11 @@ def of_hang(found: Failure | None, lines: Sequence[LogLine]) -> Failure | None:
     """
     if found is not None and found.cause is not None and found.cause.name == INTERRUPTED:
         return _of_interrupted_hang(found, lines)
-    if found is None or found.type or found.cause is None:
+    if found is None or found.cause is None:
         return found
+    if found.type:
+        unanswered = found.cause.name == UNANSWERED and not found.frames
+        return (_of_titled_hang(lines) if unanswered else None) or found
     if DUMPED in found.message and (hang := _of_titled_hang(lines)) is not None:
         return hang
     return found if found.cause.name in ENDED or _is_cut(found) else _of_hang(found, found.cause, lines)

@@ -104,7 +104,9 @@ _ANSWERS: Final = re.compile(r"(?i)^(?:fix(?:es)?|closes?|resolves?):? (?:[\w./-
 """A line that names the issue which a change ends."""
 
 
-_FIXES: Final = r"(?:bug-?)?fix(?: the| an?)? (?=\w)(?!needed|required|please|me\b|my\b|this\b)|\u4fee\u590d"
+_FIXES: Final = (
+    r"(?:bug-?)?fix:?(?: the| an?)? (?=\w)(?!needed|required|please|me\b|my\b|this\b)|\u4fee\u590d"
+)
 _IMPERATIVE: Final = re.compile(
     r"(?i)^#{0,2} ?(?:\[(?!(?:bug|usage|installation|performance|question|help|issue|error|ci failure|"
     r"feature|rfc)\b)[^\]\[]{1,40}\][: ]{0,3}){0,4}(?:[\w./-]{2,60}: )?"
@@ -152,16 +154,17 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     described = any(_THIS_CHANGE.search(line.text) for line in lines[:MOST_OF_CHANGE])
     if described or any(map(_CHANGE.match, heads)):
         return True
+    plain = title.lstrip("#* ")
     summed_up = any(map(_SUMMARY.match, heads))
     answers = any(_ANSWERS.match(line.text) for line in lines[:MOST_OF_CHANGE])
-    of_commit = _OF_COMMIT.match(title) is not None and (answers or summed_up)
+    of_commit = _OF_COMMIT.match(plain) is not None and (answers or summed_up)
     ended = any(_ENDED_WITH_CHANGE.search(line.text) for line in lines[:MOST_OF_CHANGE])
-    of_form = _CHANGES.match(title) is not None and (summed_up or ended)
+    of_form = _CHANGES.match(plain) is not None and (summed_up or ended)
     changed = _lists_steps(lines) or any(map(_CHANGED.match, heads))
-    of_steps = _STEP.match(title) is not None and changed
-    of_work = _OF_WORK.match(title) is not None and _is_headed(lines)
+    of_steps = _STEP.match(plain) is not None and changed
+    of_work = _OF_WORK.match(plain) is not None and _is_headed(lines)
     titled = of_commit or of_form or of_steps or of_work
-    return titled or _is_titled_as_change(title, lines) or _is_of_release(title, lines)
+    return titled or _is_titled_as_change(plain, lines) or _is_of_release(title, lines)
 
 
 def _is_titled_as_change(title: str, lines: Sequence[LogLine]) -> bool:
