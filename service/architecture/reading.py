@@ -39,6 +39,7 @@ from service.architecture.traits import (
     StateFields,
 )
 from service.architecture.written_rotations import written_rotations
+from service.architecture.written_shapes import unfit_heads
 from service.nearest_names import cut, nearest, quoted
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
@@ -335,6 +336,7 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
         null=tuple(name for name in family.multiplies if name not in text),
         null_fields=null_fields(config, text),
         rotations=written_rotations(config, text),
+        unfit_heads=unfit_heads(config, text),
         text_type=text_type(config, text),
         without_key_heads="num_key_value_heads" not in text,
         text_model=family.class_name or class_name,

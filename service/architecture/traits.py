@@ -73,6 +73,15 @@ class WrittenRotation:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfitHeads:
+    """A part of a config whose hidden size is no multiple of its number of attention heads."""
+
+    model_type: str
+    hidden: int
+    heads: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredFields:
     """What the config itself says, where the engine's answer depends on whether it says so."""
 
@@ -104,6 +113,8 @@ class DeclaredFields:
     """Fields that are written as ``null``, each behind the type of the config that has it."""
     rotations: frozenset[WrittenRotation] = frozenset()
     """Parts whose rotary positions are written so that some releases do not take them."""
+    unfit_heads: frozenset[UnfitHeads] = frozenset()
+    """Parts whose hidden size is no multiple of their number of attention heads."""
     text_type: str = ""
     """``model_type`` of the text part."""
     without_key_heads: bool = False

@@ -3,6 +3,7 @@
 from service.architecture.model import ModelArchitecture
 from service.engine_config.null_fields import check_null_fields
 from service.engine_config.rotations import check_rotations
+from service.engine_config.unfit_heads import check_unfit_heads
 from service.engines.engine_rules import EngineRules
 
 
@@ -13,4 +14,5 @@ def check_written_fields(architecture: ModelArchitecture, rules: EngineRules) ->
         EngineRefusal: stage ``config``.
     """
     check_null_fields(architecture, rules.release)
+    check_unfit_heads(architecture, rules.release)
     check_rotations(architecture, rules.config_fields)

@@ -69,6 +69,7 @@ def check_model_class(class_name: str, release: Version) -> None:
     listed, dropped = first_releases().get(class_name), dropped_classes().get(class_name)
     first = None if listed is None else min(listed, transformed_classes().get(class_name, listed))
     if first is not None and release < first:
+        _check_other_ending(class_name, release)
         raise EngineRefusal(
             Stage.CONFIG,
             f"ModelConfig: Model architectures ['{class_name}'] are not supported for now.",
@@ -85,6 +86,20 @@ def check_model_class(class_name: str, release: Version) -> None:
             "architecture.",
             type="ValidationError",
         )
+
+
+def _check_other_ending(class_name: str, release: Version) -> None:
+    """Refuse a text class for which the release takes one of text and images, as that class itself fails."""
+    entry: Mapping[str, str] | None = _bundled()["taken_for_another"].get(class_name)
+    if entry is None or release < Version(entry["since"]):
+        return
+    raise EngineRefusal(
+        Stage.MODEL,
+        f"'{entry['config']}' object has no attribute 'vision_config'",
+        type="AttributeError",
+        detail=f"vLLM {release} has no {class_name}, and takes {entry['taken_for']} in its stead, which "
+        "needs a part on images.",
+    )
 
 
 def _tried(dropped: Dropped, release: Version) -> bool:

@@ -57,3 +57,15 @@ def test_a_class_is_known_as_the_releases_registry_lists_it(
 ) -> None:
     with nullcontext() if supported else pytest.raises(EngineRefusal):
         check_model_class(class_name, Version(release))
+
+
+def test_a_text_class_may_be_taken_for_one_with_images() -> None:
+    """Asked of 0.26.0: registry.py _normalize_arch tries other endings of a name that it does not list."""
+    with pytest.raises(EngineRefusal) as raised:
+        check_model_class("Qwen3_5MoeForCausalLM", Version("0.26.0"))
+    assert raised.value.type == "AttributeError"
+    assert str(raised.value) == "'Qwen3_5MoeTextConfig' object has no attribute 'vision_config'"
+
+    check_model_class("Qwen3_5MoeForCausalLM", Version("0.27.0"))
+    with pytest.raises(EngineRefusal, match="are not supported for now"):
+        check_model_class("Qwen3_5MoeForCausalLM", Version("0.20.2"))

@@ -1,8 +1,8 @@
 """Starts that releases refused while they built the model, in their words.
 
-`drawn_refusals.json.gz` holds questions of the drawn sets (`test_weighed.py`, and of seed 20261516) that
-had been planned as starts, and of classes with and without a tied output on two stages, with what vLLM 0.20.2
-to 0.33.0 raised.
+`drawn_refusals.json.gz` holds questions of the drawn sets (`test_weighed.py`, and of seeds 20261516 and
+20261517) that had been planned as starts, of classes with and without a tied output on two stages, and of
+classes with heads that do not divide a hidden size (B), with what vLLM 0.20.2 to 0.33.0 raised.
 """
 
 import gzip

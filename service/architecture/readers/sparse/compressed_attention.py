@@ -174,8 +174,21 @@ def _collapsed_connections(text: Config) -> HyperConnections:
     return HyperConnections(text.count("hc_mult"), mixed=True, merged_everywhere=False, summed=True)
 
 
+def _unread_scales(config: Config, _: Config) -> tuple[str, ...]:
+    """Return what attention reads of a quantized checkpoint's config, which other tools than DeepSeek's lack.
+
+    Source: vLLM 0.20.0 to 0.22.1, DeepseekV4Attention.__init__; 0.23.0 has "ue8m0" in its stead.
+    """
+    quantization = config.section("quantization_config")
+    if quantization is None:
+        return ("quantization_config",)
+    return () if "scale_fmt" in quantization else ("scale_fmt",)
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
-    "DeepseekV4ForCausalLM": Family(_layers, tied=False, hyper_connections=_hyper_connections),
+    "DeepseekV4ForCausalLM": Family(
+        _layers, tied=False, hyper_connections=_hyper_connections, lacks=_unread_scales
+    ),
     "DeepseekV41ForCausalLM": Family(
         _shared_layers,
         multimodal=True,
