@@ -26,7 +26,7 @@ from service.launch_command.shell.starts import argv_starts, flags_alone, json_w
 from service.launch_command.texts.programs import python_starts, ray_starts
 from service.launch_command.texts.quoted_texts import quoted_texts
 from service.launch_command.texts.said_release import said_release
-from service.launch_command.texts.word_lists import LIST, word_list_starts
+from service.launch_command.texts.word_lists import LIST, with_program, word_list_starts
 
 MAX_BODIES: Final = 8
 """Here-documents of one text that are read as documents of their own."""
@@ -102,7 +102,7 @@ def _found(text: str, depth: int = 0) -> Iterator[Invocation]:
     words = json_words(text)
     if words:
         bare = words[0].text.startswith("-")
-        yield from flags_alone(words) if bare else argv_starts(words, {}, LaunchForm.SHELL)
+        yield from flags_alone(words) if bare else argv_starts(with_program(words), {}, LaunchForm.SHELL)
         return
     fault: UnreadableCommand | None = None
     for reader in _readers(text):

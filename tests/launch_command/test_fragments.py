@@ -45,6 +45,8 @@ services:
         "--model org/m --max-model-len 8192",
         "--max-model-len=8192 \\\n  --model=org/m",
         '["--model", "org/m", "--max-model-len", "8192"]',
+        '["serve", "org/m", "--max-model-len", "8192"]',
+        'The arguments are ["serve", "org/m", "--max-model-len", "8192"].',
         'args: ["--model", "org/m", "--max-model-len=8192"]',
         "- --model=org/m\n- --max-model-len=8192\n",
         '  - "--model"\n  - org/m\n  - "--max-model-len"\n  - "8192"\n',
@@ -59,6 +61,12 @@ def test_flags_are_read_without_the_object_around_them(text: str) -> None:
     launch = read_command(text).launch
     length = launch.flag("max_model_len")
     assert (launch.model, length and length.value) == ("org/m", LENGTH)
+
+
+@pytest.mark.parametrize("text", ['["serve", "run", "app:deployment"]', '["serve", "status"]'])
+def test_ray_serve_has_a_command_of_that_name(text: str) -> None:
+    with pytest.raises(UnreadableCommand):
+        read_command(text)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from service.launch_command.launch import Invocation, LaunchForm, Word
@@ -14,9 +14,11 @@ MAX_LISTS: Final = 32
 """Lists that are read of one text."""
 LIST: Final = re.compile(
     r"\[\s{0,80}(?:[\"'](?:[^\"'\s\[\]]{1,200}/)?(?:vllm|python[0-9.]{0,5}|docker|podman|nerdctl|sudo|env|uvx?)[\"']"
-    r"|sys\.executable)\s{0,80},"
+    r"|sys\.executable|[\"']serve[\"'])\s{0,80},"
 )
 """The beginning of a list whose first word may start the engine."""
+_OF_RAY: Final = frozenset({"build", "config", "deploy", "run", "shutdown", "start", "status"})
+"""What Ray Serve's own command, `serve`, does."""
 _TOKEN: Final = re.compile(r"#[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[\[\]]")
 _ASSIGNED: Final = re.compile(
     r"^[ \t]*([A-Za-z_]\w{0,80})[ \t]*=[ \t]*(?:\"([^\"\\\n]{0,400})\"|'([^'\\\n]{0,400})')\s*?(?:#.*)?$",
@@ -44,11 +46,18 @@ def word_list_starts(text: str) -> Iterator[Invocation]:
             continue
         values = _assigned(text) if values is None else values
         line = text.count("\n", 0, begin) + 1
-        words = [_word(each, line, values) for each in items]
+        words = [*with_program([_word(each, line, values) for each in items])]
         name = _added_to(text, begin, end)
         if name:
             words.append(Word(name, line, (name,)))
         yield from argv_starts(words, {}, LaunchForm.SHELL)
+
+
+def with_program(words: Sequence[Word]) -> Sequence[Word]:
+    """Return the words of a list that begins with ``serve`` behind the image's entrypoint, ``vllm``."""
+    begins = [each.text for each in words[:2]]
+    with_model = begins[0] == "serve" and not _OF_RAY.issuperset(begins[1:])
+    return (Word("vllm", words[0].line), *words) if with_model else words
 
 
 def _end_of(text: str, begin: int) -> int | None:

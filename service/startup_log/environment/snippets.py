@@ -26,7 +26,7 @@ MAX_SNIPPETS: Final = 8
 MAX_LINES: Final = 200
 """Lines of one snippet."""
 _FENCE: Final = re.compile(r"\s{0,8}(?:```|~~~)")
-_SAYS: Final = ("vllm", "LLM", "EngineArgs", "--model", "model:", " serve ")
+_SAYS: Final = ("vllm", "LLM", "EngineArgs", "--model", "model:", " serve ", '"serve"')
 """A snippet that starts the engine holds one of these."""
 _DOCUMENT: Final = re.compile(r"(?:services|apiVersion|version|kind|x-[\w-]{1,40}|servingEngineSpec)\s{0,4}:")
 _OF_DOCUMENT: Final = re.compile(r"(?:\s|#|-|$|[\w.\"'/-]{1,80}\s{0,4}:(?:\s|$))")
