@@ -292,3 +292,28 @@ def test_the_flags_of_a_config_that_every_log_has_show_no_hang_in_a_capture() ->
 def test_several_hosts_that_fail_are_no_class_without_stages() -> None:
     """The title of vllm-project/vllm#30269; a class without stages fails on one host too."""
     assert ending("[Bug]: Multi-node deployment fails with TP=1 and PP=2").cause != "pipeline_not_supported"
+
+
+def test_an_exception_that_ends_a_sentence_is_shown_without_the_sentence() -> None:
+    """The form of vllm-project/vllm#7978."""
+    message = "As of transformers v4.44, default chat template is no longer allowed, so you must provide one."
+    found = ending(f"Hi same issue for me. Can someone help ? ValueError: {message}\n")
+
+    assert (found.cause, found.type, found.message) == ("no_usable_chat_template", "ValueError", message)
+
+
+def test_a_model_type_that_transformers_does_not_know_asks_for_a_newer_library() -> None:
+    """The form of vllm-project/vllm#8682: what follows from the KeyError is cut off."""
+    found = ending(
+        "Traceback (most recent call last):\n"
+        '  File "/usr/local/lib/python3.12/dist-packages/transformers/models/auto/configuration_auto.py", '
+        "line 993, in from_pretrained\n"
+        '    config_class = CONFIG_MAPPING[config_dict["model_type"]]\n'
+        '  File "/usr/local/lib/python3.12/dist-packages/transformers/models/auto/configuration_auto.py", '
+        "line 695, in __getitem__\n"
+        "    raise KeyError(key)\n"
+        "KeyError: 'qwen2_vl'\n"
+    )
+
+    assert found.cause == "unknown_architecture"
+    assert "pip install -U transformers" in found.remedy

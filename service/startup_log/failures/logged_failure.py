@@ -160,10 +160,17 @@ def of_known(
         words = full_message(words, lines, shown)
         shown_type = class_in(root.cause.type, words)
         frames = native_frames(shown, lines) or crashed_frames(shown, lines)
-        return Failure(shown_type, words, line.number, root.cause, values, frames=frames)
+        own = _behind_class(shown_type, words)
+        return Failure(shown_type, own, line.number, root.cause, values, frames=frames)
     message = _message(exception, lines)
     frames = (*native_frames(shown, lines), *frames_of(shown, lines))
     return Failure(exception.type, message, line.number, root.cause, values, frames=frames)
+
+
+def _behind_class(type_name: str, words: str) -> str:
+    """Return the message behind the class of an exception that a person's sentence ends with."""
+    rest = words.partition(f"{type_name}: ")[2] if type_name else ""
+    return rest or words
 
 
 def _values_near(at: int, same: Sequence[KnownWords]) -> Mapping[str, float | str]:
