@@ -35,6 +35,62 @@ COLLECTED = (
     "vLLM\u955c\u50cf\u90e8\u7f72\u5e38\u89c1\u9519\u8bef\u53ca\u89e3\u51b3\u65b9\u6848\u5927\u5168\n\n"
     "\u660e\u660e\u4e70\u4e86A100,\u7ed3\u679c\u8dd1\u4e2a7B\u6a21\u578b\u8fd8\u9891\u9891OOM?\n"
 )
+RUNBOOK = """\
+Production Runbook: vLLM OOMKilled Recovery
+When your inference pod dies mid-request with exit code 137. What to check, what to fix.
+Symptom
+Your vLLM pod restarted during normal traffic.
+$ kubectl describe pod vllm-0 | grep -A3 "Last State"
+Last State: Terminated
+Reason: OOMKilled
+Exit Code: 137
+"""
+WHEN_TO_USE = """\
+Production Runbook: vLLM OOM Debugging
+
+Your vLLM pod just crashed with OOMKilled. Here is how to find the cause and prevent it from happening again.
+
+When to use this runbook:
+  \u2022 vLLM pod crashes with CUDA out of memory (GPU memory)
+
+torch.cuda.OutOfMemoryError: CUDA out of memory.
+"""
+MISTAKES = """\
+One of the most common debugging mistakes in vLLM on Kubernetes is assuming every failure is of the GPU. \
+A pod can fail because it exceeded its memory limit (OOMKilled) or because the runtime hit CUDA out-of-memory.
+RuntimeError: CUDA out of memory. This is a VRAM issue on the GPU.
+"""
+REFERENCE = """\
+The DGX Spark GB10 runs SM121. Several vLLM defaults do not apply, and some actively break things on SM121.
+This is a reference for what we learned running vLLM 0.19.0 on two DGX Sparks.
+CUTLASS FP4 is broken on SM121. It produces garbage output silently.
+"""
+PACKAGED = """\
+Custom native vLLM for NVIDIA DGX Spark GB10
+Stock vLLM does not work on the DGX Spark GB10 out of the box. This repository packages the 8 required fixes.
+Operations that rely on these kernels crash at runtime.
+"""
+TIPS = """\
+# Hangs downloading a model
+This document outlines some troubleshooting strategies you can consider.
+## Out of memory
+"""
+SPHINX = """\
+Troubleshooting#
+
+Hangs downloading a model#
+
+If the model isn't already downloaded to disk, vLLM will download it from the internet.
+"""
+ISSUES = """\
+Issues: vllm-project/vllm
+[Bug]: Can't run vllm distributed inference with vLLM + Ray
+#5094
+opened May 29, 2024 by
+[Bug]: Gemma model fails with GPTQ marlin
+#5088
+opened May 28, 2024 by
+"""
 LOW_SEVERITY = """\
 Huge adapter ranks crash unclearly (Low Severity)
 Rounding adapter rank up via `next(...)` has no fallback when the rank is above `512`. That raises a bare \
@@ -123,6 +179,10 @@ The GPU driver is too old, and the network hangs.
     [
         # runaihome.com, besthub.dev, sector88.co, gigagpu.com, csdn.net
         *((text, TextKind.GUIDE) for text in (MOST_ARE, TAMING, ONE_OF, YOU_LAUNCH, COLLECTED)),
+        # conselara.dev, GitHub: atcuality2021/vllm-gb10, vLLM 0.8.3 docs/usage/troubleshooting
+        *((text, TextKind.GUIDE) for text in (REFERENCE, PACKAGED, TIPS)),
+        (SPHINX, TextKind.DOCUMENTATION),
+        (ISSUES, TextKind.LIST),
         # huggingface/trl#6007, #5165, jranaraki/vllm-fit#37
         *((text, TextKind.REVIEW) for text in (LOW_SEVERITY, BADGE, DIFF, FINDINGS)),
         # vllm-project/vllm#11721, #22782, OpenDCAI/DataFlow#331; vllm-project/vllm#32883, inspect_ai#1796
@@ -144,6 +204,10 @@ def test_a_text_that_nobody_met_a_failure_in_has_none(text: str, kind: TextKind)
     [
         # cognaiger9/llmperf
         GENERATED,
+        # kubenatives.com, resiliotech.com
+        RUNBOOK,
+        WHEN_TO_USE,
+        MISTAKES,
         "What happens if a worker dies in a tensor parallel group?\n\nWe plan a deployment with 8 GPUs.\n",
         "[Usage]: Does vLLM run out of memory when many long prompts arrive at the same time?\n",
     ],
@@ -170,6 +234,8 @@ def test_what_a_model_wrote_and_what_is_asked_in_general_is_no_failure(text: str
             "architecture 'compute_110a'` when building `FLASHINFER_VERSION=\"0.4.0\"` on Jetson Orin\n"
         ),
         "All workers crash with OOMs at warmup\n",
+        "Engine dies at the start\n\nThis document describes a crash of vLLM 0.19.0: CUDA out of memory.\n",
+        "vLLM hangs at startup on 2 GPUs\n\nThis repository contains a reproducer.\n",
     ],
 )
 def test_report_in_a_like_form_is_one(text: str) -> None:

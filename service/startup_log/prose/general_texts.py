@@ -29,6 +29,22 @@ _OF_ENGINE: Final = (
     r"deployment|install|installation|loading|llm|inference|python|docker|such|these|most|common|of) )"
 )
 """Words between `most` and the failures that a text speaks of in general."""
+_WRITING: Final = (
+    "document|page|section|reference|runbook|playbook|notes?|chapter|series|"
+    "cheat ?sheet|write-?up|guide|article|post|tutorial|checklist|walkthrough"
+)
+"""What a text calls itself that is no report."""
+_TELLS: Final = (
+    "analy[sz]es|answers|assumes|collects|contains|covers|describes|details|discusses|dives|documents|examines|"
+    "explains|explores|focuses|gives|goes|helps|introduces|lists|outlines|packages|presents|provides|shows|"
+    "summari[sz]es|walks|will"
+)
+"""What such a text does, as it says of itself."""
+_ONE: Final = (
+    r"(?:a|an|the|our|my|this|how) (?:[a-z0-9]{1,14} ){0,3}"
+    r"(?:bug|crash|issue|failure|problem|regression|error|hang)\b"
+)
+"""The one failure that a report is about, which can call itself a document."""
 _TITLED: Final = re.compile(
     rf" (?:common|typical|frequent|all known|all possible|every|every common) {_OF_ENGINE}{{0,4}}{_SEVERAL} |"
     r" every fix |"
@@ -41,8 +57,10 @@ _TITLED: Final = re.compile(
     r" (?:complete|ultimate|definitive|practical|troubleshooting) (?:[a-z0-9]{1,16} ){0,2}"
     r"(?:guide|checklist|handbook) |"
     r" (?:error|errors|oom|crash) you (?:are|re|'re) (?:seeing|getting) |"
+    r" (?:runbook|playbook|cheat ?sheet|gotchas|field notes|lessons learned) |"
     r"\u5e38\u89c1(?:\u7684)?(?:\u95ee\u9898|\u9519\u8bef|\u62a5\u9519|\u6545\u969c)|"
     r"(?:\u95ee\u9898|\u9519\u8bef|\u62a5\u9519)(?:\u6c47\u603b|\u5927\u5168|\u5408\u96c6)|"
+    r"^ (?:frequently asked questions|faqs?|troubleshooting) $|"
     r"[\u4e8c\u4e24\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\d]\u79cd[^ ]{0,6}"
     r"(?:\u6b7b\u56e0|\u539f\u56e0|\u9519\u8bef|\u62a5\u9519|\u6545\u969c)|"
     r"\u3088\u304f\u3042\u308b(?:\u30a8\u30e9\u30fc|\u554f\u984c|\u8cea\u554f)"
@@ -55,9 +73,15 @@ _GENERAL: Final = re.compile(
     r"(?:are|is|have|has|come|comes|fall|falls|relate|stem|stems|can be|boil|include) |"
     r" (?:is|are|remains) one of the (?:most|more) (?:[a-z]{1,14} ){1,3}(?:[a-z0-9'-]{1,16} ){0,4}"
     r"(?:errors?|issues?|problems?|failures?|obstacles|traces|crashes|complaints) |"
-    r" (?:this|our) (?:[a-z]{1,14} )?(?:guide|article|post|tutorial|checklist|walkthrough|cheatsheet) "
-    r"(?:walks|covers|explains|examines|assumes|describes|outlines|shows|will|lists|collects|focuses|helps) |"
+    rf" (?:this|our) (?:[a-z]{{1,14}} )?(?:{_WRITING}) (?:[a-z]{{1,14}} )?(?:{_TELLS}) (?!{_ONE})|"
+    r" this (?:repository|repo) (?:packages|collects|documents) |"
     r" in this (?:[a-z]{1,14} )?(?:guide|article|post|blog|tutorial|chapter) |"
+    rf" this is (?:a|the|my|our) (?:[a-z]{{1,14}} )?(?:{_WRITING}|summary|collection|list) (?:for|of|to|on) |"
+    rf" (?:when to use|you are in|how to use) this (?:{_WRITING}) |"
+    rf"^ one of the most (?:[a-z]{{1,14}} ){{1,3}}{_SEVERAL} |"
+    r" here(?:'s| is) how (?:to|you|we) |^ what to check |"
+    r" without the fixes (?:[a-z]{1,14} ){1,4}you(?:'ll| will) |"
+    r"(?:^| )let(?:'s| us) (?:dig|dive|explore|break it|unpack|walk) |^ hey (?:guys|everyone|folks) today |"
     r"^ the following (?:troubleshooting )?(?:information|section|table|list) [a-z0-9 .]{0,80}common "
     r"(?:issues|problems|errors) |"
     r"^ you (?:launch|start|started|load|run|boot|deploy|spin up) (?:[a-z0-9']{1,16} ){0,6}and "
@@ -96,7 +120,7 @@ _FINDINGS: Final = re.compile(
 )
 """What heads a list of what is wrong with code."""
 _FINDING: Final = re.compile(r"^(?:[-*+] |\*{0,2}\d{1,2}[.)]|#{2,4} \d{1,2}[.)])")
-PERMALINK: Final = re.compile("^\\w.{1,100}\u00b6$")
+PERMALINK: Final = re.compile("^(?:\\w.{1,100}\u00b6|[A-Z][\\w .,'()/&-]{1,100}#)$")
 """A heading with the sign that Sphinx and MkDocs put behind it."""
 _COMPARES: Final = re.compile(
     r" (?:vs|versus|comparison|compared (?:with|to|against)|compare|comparing|benchmarks?|"
@@ -122,10 +146,13 @@ def is_guide(lines: Sequence[LogLine]) -> bool:
     """
     if any(line.is_logged or frame_of(line) is not None for line in lines):
         return False
-    begin = _beginning(lines)
+    begin = tuple(islice(sentences(lines[:MOST_OF_CHANGE]), MOST_SENTENCES))
     if not begin or begin[0].tags or met_failure(begin):
         return False
-    if _TITLED.search(begin[0].words) is not None or any(_GENERAL.search(each.words) for each in begin):
+    # A heading of few words is no sentence.
+    heading = plain_words(next(line.text for line in lines if line.text)[:LONGEST])
+    titles = (heading, begin[0].words)
+    if any(map(_TITLED.search, titles)) or any(_GENERAL.search(each.words) for each in begin):
         return True
     return _is_titled_as_guide(lines)
 

@@ -24,6 +24,9 @@ _NUMBERED: Final = re.compile(r"(?:^|[\s(\[/])#\d{1,6}\b|/(?:issues|pull)/\d{1,6
 _OPENED: Final = re.compile(r"#\d{1,6}\b.{0,80}\b(?:opened|closed|merged|updated|created) ")
 """What a list of issues has below each title: `#16259 opened on Apr 8 by ...`."""
 
+_OPENED_BY: Final = re.compile(r"(?:#\d{1,6}\s)?opened (?:on )?[A-Z][a-z]{2} \d{1,2}(?:, \d{4})? by\b")
+"""A line of the same list, as a browser copies it."""
+
 
 def lists_titles(lines: Sequence[LogLine]) -> bool:
     """Whether each line of a text, but for a heading, is the title of a commit, an issue or a change."""
@@ -32,7 +35,7 @@ def lists_titles(lines: Sequence[LogLine]) -> bool:
         return False
     if _FULL_COMMIT.match(filled[0]) and filled[1].startswith(_AUTHOR):
         return True
-    if all(map(_COMMIT.match, filled)):
+    if all(map(_COMMIT.match, filled)) or sum(map(bool, map(_OPENED_BY.match, filled))) >= LEAST_TITLES:
         return True
     below = filled[1:] if filled[0].startswith("#") or filled[0].endswith(":") else filled
     titles = [text for text in below if _OPENED.search(text) is None]
