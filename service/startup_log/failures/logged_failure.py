@@ -1,5 +1,6 @@
 """The failure of a start, as the lines of its log show it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -46,6 +47,8 @@ OF_PARENT: Final = (
 another one that it started does not come up."""
 IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 """Classes of which a library's words alone do not say whether a package is absent or of another version."""
+_OF_PERSON: Final = re.compile(r"[.?!] |[^\x00-\x7f]")
+"""What is in sentences of people: an end of one, or other letters than those of a program's messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +171,12 @@ def of_known(
 
 
 def _behind_class(type_name: str, words: str) -> str:
-    """Return the message behind the class of an exception that a person's sentence ends with."""
-    rest = words.partition(f"{type_name}: ")[2] if type_name else ""
-    return rest or words
+    """Return the message behind the class of an exception that a person's sentence ends with.
+
+    What a program writes before it, as pip does, belongs to the message.
+    """
+    said, _, rest = words.partition(f"{type_name}: ") if type_name else (words, "", "")
+    return rest if rest and _OF_PERSON.search(said) else words
 
 
 def _values_near(at: int, same: Sequence[KnownWords]) -> Mapping[str, float | str]:
