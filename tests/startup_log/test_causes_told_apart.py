@@ -276,6 +276,12 @@ def test_the_engine_s_import_counts_in_the_program_that_reports_the_environment(
     )
 
 
+def test_a_package_without_its_version_is_a_folder_of_its_name() -> None:
+    """Python 3.12, a namespace package has no attributes; vllm-project/vllm-ascend#718 and #725."""
+    assert ending("AttributeError: module 'vllm' has no attribute '__version__'").cause == "package_hidden"
+    assert ending("AttributeError: module 'cv2' has no attribute '__version__'").cause != "package_hidden"
+
+
 @pytest.mark.parametrize(
     ("sentence", "cause"),
     [

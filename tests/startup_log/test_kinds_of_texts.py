@@ -59,6 +59,12 @@ from service.startup_log.log import read_log
             "**Fix: Resolve OOM Errors for vLLM**\n\nResolves errors.\n\n**Changes:**\n\n* max_num_seqs=8\n",
             "describes a change of code",
         ),
+        # xorbitsai/inference#4573, and the README of a repository of repairs
+        ("BUG: vllm reranker score error\n\nfix: #4571\n", "describes a change of code"),
+        (
+            "Stock vLLM does not work on the GB10.\n\nThis repository packages the 8 required fixes.\n",
+            "tells how to mend failures in general",
+        ),
         # A sentence that begins like a wish can be a report: what it is is said by its form alone.
         ("Upgrade to 0.11 makes our requests take twice the time they took\n", "By its form"),
         # verl-project/verl#1133

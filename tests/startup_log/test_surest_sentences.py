@@ -46,6 +46,15 @@ So the problem is the default memory size for router is not big enough.
         "out_of_host_memory",
         5,
     ),
+    # LMCache/LMCache#1003: a title that says only that it crashes, and the part with which the same happens.
+    (
+        """Crashes when configured with vLLM `0.9.2`
+
+When using LMCache with vLLM `0.9.2` chat completion crashes.
+""",
+        "kv_connector_failed",
+        3,
+    ),
     # A title that names the part alone, and the reason below it (huggingface_hub, a gated repository).
     (
         """# Tokenizer fails to load

@@ -20,6 +20,10 @@ TITLES = [
     ("401 unauthorized from our server although the client sends the api key", "not_authorized"),
     # langgenius/dify#38305
     ("vLLM health check returns 403 after upgrading Dify; requests from the host work", "not_authorized"),
+    # vllm-project/vllm#48277, triton-lang: OutOfResources, and an allocation told in two sentences.
+    ("Platform plugin registration failures are swallowed, so it falls back to the CPU", "plugin_failed"),
+    ("A Triton kernel wants 131072 bytes of shared memory, vllm crashes on my 3090", "kernel_tile_too_large"),
+    ("While it loads it tried to allocate 500 MiB. Only 300 MiB were free.", "out_of_memory"),
     # What is generated, and how fast: docs/usage/troubleshooting, docs/configuration/optimization.
     (
         "[Bug]: Qwen2.5-7B AWQ generates garbage (!!!!!) since upgrading to 0.11.0",

@@ -163,8 +163,14 @@ def describes_change(lines: Sequence[LogLine]) -> bool:
     changed = _lists_steps(lines) or any(map(_CHANGED.match, heads))
     of_steps = _STEP.match(plain) is not None and changed
     of_work = _OF_WORK.match(plain) is not None and _is_headed(lines)
-    titled = of_commit or of_form or of_steps or of_work
+    titled = of_commit or of_form or of_steps or of_work or _only_answers(lines)
     return titled or _is_titled_as_change(plain, lines) or _is_of_release(title, lines)
+
+
+def _only_answers(lines: Sequence[LogLine]) -> bool:
+    """Whether a text says below its title only which issue it ends: `fix: #4571`."""
+    below = [line.text for line in lines[:MOST_OF_CHANGE] if line.text][1:]
+    return bool(below) and all(map(_ANSWERS.match, below))
 
 
 def _is_titled_as_change(title: str, lines: Sequence[LogLine]) -> bool:

@@ -18,6 +18,8 @@ _OF_CODE: Final = re.compile(
     r"has no attribute) "
 )
 """Exceptions of Python's own, which say that the code met a state that it was not written for."""
+_USING: Final = re.compile(r" (?:when|while|after|if) (?:using|running|enabling|configuring|adding|setting) ")
+"""The beginning of a sentence that says with what a failure happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,14 @@ def surest(found: Sequence[Sentence], counts: Callable[[FailureCause], bool]) ->
 def _explains(shown: Shown, happened: Shown) -> bool:
     """Whether a sentence can say why something happened.
 
-    What else the engine does wrong is no reason, nor is a case in which it happens too.
+    What else the engine does wrong is no reason, nor is a case in which it happens too. A part with which the
+    same happens is named first where the title says only that it happens: `Crashes when configured so`.
     """
     if shown.symptom.cause is happened.symptom.cause:
         return True
     alone = shown.symptom.names_part_alone(shown.sentence)
+    if alone and _USING.match(shown.sentence.words) is not None:
+        return happened.symptom.is_in_words(affirmed(shown.sentence.words))
     return not alone and shown.symptom.cause.name not in vocabulary().behaviours
 
 
