@@ -65,6 +65,19 @@ from service.startup_log.log import read_log
             "Stock vLLM does not work on the GB10.\n\nThis repository packages the 8 required fixes.\n",
             "tells how to mend failures in general",
         ),
+        # kserve/kserve#5062, llm-d/llm-d-benchmark#1734, vllm-project/tpu-inference#2827, shortened
+        (
+            "Add startupProbe\n\n/kind feature\n\nLarge models get killed by the liveness probe.\n",
+            "asks for a feature",
+        ),
+        (
+            "Raise probe tolerance\n\nIt was marked NotReady.\n\nSet failureThreshold 10 on both probes.\n",
+            "describes a change of code",
+        ),
+        (
+            "Fixes for TPU device topology\n\n# Description\n\nThe server crashes on multi-host TPU v7.\n",
+            "describes a change of code",
+        ),
         # A sentence that begins like a wish can be a report: what it is is said by its form alone.
         ("Upgrade to 0.11 makes our requests take twice the time they took\n", "By its form"),
         # verl-project/verl#1133

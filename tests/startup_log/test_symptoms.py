@@ -20,6 +20,8 @@ TITLES = [
     ("401 unauthorized from our server although the client sends the api key", "not_authorized"),
     # langgenius/dify#38305
     ("vLLM health check returns 403 after upgrading Dify; requests from the host work", "not_authorized"),
+    # kserve/kserve#6259: what a probe answers after the engine ended.
+    ("[Bug]: liveness probe returns 200 OK after the vLLM engine crashes", "engine_died_serving"),
     # vllm-project/vllm#48277, triton-lang: OutOfResources, and an allocation told in two sentences.
     ("Platform plugin registration failures are swallowed, so it falls back to the CPU", "plugin_failed"),
     ("A Triton kernel wants 131072 bytes of shared memory, vllm crashes on my 3090", "kernel_tile_too_large"),

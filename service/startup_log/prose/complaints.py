@@ -105,15 +105,16 @@ _ANSWERS: Final = re.compile(r"(?i)^(?:fix(?:es)?|closes?|resolves?):? (?:[\w./-
 
 
 _FIXES: Final = (
-    r"(?:bug-?)?fix:?(?: the| an?)? (?=\w)(?!needed|required|please|me\b|my\b|this\b)|\u4fee\u590d"
+    r"(?:bug-?)?fix(?:es for)?:?(?: the| an?)? (?=\w)(?!needed|required|please|me\b|my\b|this\b)"
+    r"|\u4fee\u590d"
 )
 _IMPERATIVE: Final = re.compile(
     r"(?i)^#{0,2} ?(?:\[(?!(?:bug|usage|installation|performance|question|help|issue|error|ci failure|"
     r"feature|rfc)\b)[^\]\[]{1,40}\][: ]{0,3}){0,4}(?:[\w./-]{2,60}: )?"
     rf"(?:(?P<fix>{_FIXES})|"
     r"(?:add|allow|avoid|bump|clean ?up|document|drop|enable|expose|extend|guard|handle|implement|"
-    r"improve|introduce|migrate|move|optimi[sz]e|refactor|remove|rename|reorgani[sz]e|replace|restore|"
-    r"revert|rewrite|simplify|support|switch|unify|update|use) \w)"
+    r"improve|introduce|lower|migrate|move|optimi[sz]e|raise|refactor|remove|rename|reorgani[sz]e|replace|"
+    r"restore|revert|rewrite|simplify|support|switch|unify|update|use) \w)"
 )
 """A title that says what a change does, as git asks of one: `[V1] Improve error handling`, `Fix the ...`."""
 _TAGGED: Final = re.compile(r"^#{0,2} ?\[")
@@ -135,6 +136,10 @@ _OF_WORK: Final = re.compile(r"^#{0,2} ?(?:fix|feat|chore|refactor|perf|docs)(?:
 _SAYS_I: Final = re.compile(r"(?:^|\W)(?:I|we|We|my|My)(?:'m|'ve)? (?!have not found)\w")
 _QUOTES_PROGRAM: Final = re.compile(r"(?i)[`\"][^`\"]{0,80}\b(?:error|fatal)\s{0,4}: [^`\"]")
 """A message of a program within a sentence, which is what a reader asks about: `nvcc fatal   : ...`."""
+_SET: Final = re.compile(
+    r"(?:Set|Raise|Lower|Increase|Reduce) [`\w-]+ (?:to )?[`\w.]+ (?:and|on|in|for|from) "
+)
+"""What a change does, as the last sentence of its description: `Set failureThreshold 10 on both probes.`"""
 _UNBULLETED: Final = re.compile(r"^[-*+] ")
 _NUMBERED: Final = re.compile(r"^(?:[-*+] |\d{1,2}[.)\u3001] ?)\S")
 _STEP_IN_CJK: Final = re.compile(
@@ -176,7 +181,8 @@ def _only_answers(lines: Sequence[LogLine]) -> bool:
 def _is_titled_as_change(title: str, lines: Sequence[LogLine]) -> bool:
     """Whether a title says what a change does, and its tag or what is below it that there is one.
 
-    That is a heading of a description, the issue that it ends, or a list of steps.
+    That is a heading of a description, the issue that it ends, a list of steps, or a last sentence that
+    sets a value.
     """
     found = _IMPERATIVE.match(title)
     if found is None or (found["fix"] is None and _HAPPENED.search(title) is not None):
@@ -190,7 +196,8 @@ def _is_titled_as_change(title: str, lines: Sequence[LogLine]) -> bool:
         return True
     items = [text for text in below if _NUMBERED.match(text)]
     steps = sum(_STEP.match(text) is not None or _STEP_IN_CJK.search(text) is not None for text in items)
-    return _is_headed(lines) or (steps >= LEAST_ITEMS and 2 * steps >= len(items))
+    ended = bool(below) and _SET.match(below[-1]) is not None and not any(map(_SAYS_I.search, below))
+    return _is_headed(lines) or ended or (steps >= LEAST_ITEMS and 2 * steps >= len(items))
 
 
 def _is_headed(lines: Sequence[LogLine]) -> bool:

@@ -71,7 +71,7 @@ _OF_TAGS: Final = (
 """Kinds by the tags of issues' titles."""
 _OF_HEADINGS: Final = (
     (re.compile(r"(?i)^#{1,4} .{0,4}the feature, motivation and pitch"), TextKind.WISH),
-    (re.compile(r"(?i)^#{0,4}\s?\*{0,2}is your feature request related"), TextKind.WISH),
+    (re.compile(r"(?i)^#{0,4}\s?\*{0,2}is your feature request related|^/kind feature$"), TextKind.WISH),
     (re.compile(r"(?i)^#{1,4} (?:motivation|proposed change)\b"), TextKind.PROPOSAL),
     (re.compile(r"(?i)^#{1,4} how would you like to use"), TextKind.QUESTION),
     (re.compile(r"(?i)^#{1,4} .{0,4}the doc issue"), TextKind.DOCUMENTATION),
