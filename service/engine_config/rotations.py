@@ -29,6 +29,10 @@ MISSING: Final = "Missing required keys in `rope_scaling` for 'rope_type'='{}': 
 vLLM 0.20.2, transformers_utils/config.py; asked of 0.20.2.
 """
 NEW_NAME: Final = "rope_type"
+VALIDATED: Final = "\"Missing required keys in `rope_parameters` for 'rope_type'='{}': {{{}}}\""
+"""transformers 5.10 and 5.19, modeling_rope_utils.py _check_received_keys."""
+COMPLETED: Final = "original_max_position_embeddings"
+"""What the config class itself adds to the types that it knows: standardize_rope_params."""
 
 
 def check_rotations(architecture: ModelArchitecture, rules: ConfigFieldRules) -> None:
@@ -37,9 +41,11 @@ def check_rotations(architecture: ModelArchitecture, rules: ConfigFieldRules) ->
     Raises:
         EngineRefusal: stage ``config``.
     """
+    written = architecture.declared.rotations
+    if rules.validated_rotations:
+        _check_validated(written, rules)
     if not rules.based_rotations:
         return
-    written = architecture.declared.rotations
     kept = {each.model_type for each in written if rules.nested_rotations_kept and _is_nested(each)}
     for found in sorted(written, key=lambda each: each.form.value):
         if found.model_type in kept and not found.scaling:
@@ -47,6 +53,18 @@ def check_rotations(architecture: ModelArchitecture, rules: ConfigFieldRules) ->
         refusal = _scaling_fault(found, rules) if found.scaling else _fault(found, rules)
         if refusal is not None:
             raise refusal
+
+
+def _check_validated(written: frozenset[WrittenRotation], rules: ConfigFieldRules) -> None:
+    """Refuse a type without what it needs: every class of transformers 5 does."""
+    for found in sorted(written, key=lambda each: (each.model_type, each.types, each.missing)):
+        kind, missing = found.types[0] or found.types[1], set(found.missing) - {COMPLETED}
+        unchecked = found.model_type in rules.unvalidated_rotations and not found.scaling
+        if not missing or unchecked:
+            continue
+        words = VALIDATED.format(kind, ", ".join(map(repr, sorted(missing))))
+        detail = f"The config class checks its rotary positions. Add {' and '.join(sorted(missing))} to them."
+        raise EngineRefusal(Stage.CONFIG, words, type="KeyError", detail=detail)
 
 
 def _is_nested(found: WrittenRotation) -> bool:

@@ -1,4 +1,4 @@
-"""Config classes that want a hidden size which is a multiple of the number of attention heads."""
+"""Config classes and models that want a hidden size which is a multiple of the number of heads."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -49,3 +49,31 @@ def check_unfit_heads(architecture: ModelArchitecture, release: Version) -> None
             type=error,
             detail=f"The config class of {model_type} checks this even where head_dim is given.",
         )
+
+
+@cache
+def _built(release: Version) -> Mapping[str, tuple[str, str]]:
+    """Return what each class raises and says of other sizes once it is built."""
+    entries = read_toml("service.engine_config", DATA)["built"]
+    return {
+        name: (entry["error"], entry["words"])
+        for entry in entries
+        if Version(entry["since"]) <= release
+        for name in entry["classes"]
+    }
+
+
+def check_built_heads(architecture: ModelArchitecture, release: Version) -> None:
+    """Refuse sizes that the model's own code does not take.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    declared = architecture.declared
+    error, words = _built(release).get(declared.text_model, ("", ""))
+    if not error:
+        return
+    for each in sorted(declared.unfit_heads, key=lambda found: found.model_type):
+        if each.model_type == declared.text_type:
+            said = words.format(hidden=each.hidden, heads=each.heads)
+            raise EngineRefusal(Stage.MODEL, said, type=error)

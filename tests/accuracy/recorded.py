@@ -57,7 +57,8 @@ RECURRENT, SPARSE, UNEVEN, LATE, DRAWN, SHARED = RECORDINGS = (
     Recorded("drawn"),
     Recorded("shared"),
 )
-"""``drawn`` holds questions drawn at random: models, flags and GPUs, beside each release's own defaults.
+"""``drawn`` holds questions drawn at random: models, flags and GPUs, beside each release's own defaults,
+and configs of 0.33.0 with a head_dim that its classes do not read (``head-dim``).
 ``shared`` holds DeepSeek V4.1, most of whose layers read what an earlier one compressed; its bytes leave out
 tables of n-grams, which the engine keeps in the host's memory."""
 

@@ -21,7 +21,8 @@ transformers runs since vLLM dropped its own (`dropped`), and every other class 
 0.20.2's, with a config.json or params.json written for it, of published widths and few layers, those with
 encoders in five quantized layouts (`class`), and DBRX, whose experts have a class of their own (`own`).
 The rows of `gate` are unquantized experts of widths that are no multiple of 128 whose gate is SiLU (Qwen 3)
-or another function (gpt-oss, OpenAI's privacy filter, Gemma 4, MiniMax M3), on Blackwell.
+or another function (gpt-oss, OpenAI's privacy filter, Gemma 4, MiniMax M3), on Blackwell. Those of `heads`
+have a head_dim that classes do not read, and heads that do not divide the hidden size.
 Most models with more than eight layers were cut to eight, but for the last eleven kinds.
 Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
 headers that name the quantized layers.

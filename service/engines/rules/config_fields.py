@@ -22,6 +22,10 @@ class ConfigFieldRules:
     """Types of configs whose class checks that rope_scaling has what its type needs."""
     kept_rotations: frozenset[str]
     """Types of configs whose class knows the type of rope_scaling by its new name alone."""
+    validated_rotations: bool
+    """Every config class checks that rotary positions have what their type needs."""
+    unvalidated_rotations: frozenset[str]
+    """Types of configs whose class reads rope_parameters of types of layers alone, and checks no others."""
     words_of_fields: Mapping[str, str]
     """What is raised and said where a field is absent, if the class looks for it itself."""
     multiplied_fields: frozenset[str]

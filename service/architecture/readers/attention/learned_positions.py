@@ -79,7 +79,8 @@ def _jais_ends(text: Config) -> ModelEnds:
 def _opt(text: Config) -> tuple[DecoderLayer, ...]:
     bias = text.boolean("enable_bias", default=True)
     norms = 2 * LAYER_NORM if text.boolean("layer_norm_elementwise_affine", default=True) else 0
-    return replace(BIASED, qkv_bias=bias, output_bias=bias, mlp_bias=bias, norms=norms)(text)
+    read = replace(BIASED, qkv_bias=bias, output_bias=bias, mlp_bias=bias, norms=norms, even_heads=True)
+    return read(text)
 
 
 def _opt_ends(text: Config) -> ModelEnds:

@@ -110,10 +110,9 @@ def _grok(text: Config) -> tuple[DecoderLayer, ...]:
     return Decoder(norms=4, windows=every_layer, sparse=sparse)(text)
 
 
-_OLMOE: Final = Decoder(
-    norm=QueryKeyNorm.WHOLE, windows=no_layer, sparse=Sparse(width=("intermediate_size",))
-)
-_GRANITE: Final = Decoder(windows=every_layer, sparse=MIXTRAL_EXPERTS)
+_OLMOE_EXPERTS: Final = Sparse(width=("intermediate_size",))
+_OLMOE: Final = Decoder(norm=QueryKeyNorm.WHOLE, windows=no_layer, even_heads=True, sparse=_OLMOE_EXPERTS)
+_GRANITE: Final = Decoder(windows=every_layer, even_heads=True, sparse=MIXTRAL_EXPERTS)
 _GRANITE_SHARED: Final = replace(MIXTRAL_EXPERTS, shared_width=("shared_intermediate_size",))
 _EXAONE: Final = Decoder(
     qkv_bias=("attention_bias", "bias"),
@@ -274,7 +273,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "ExaoneMoeForCausalLM": _EXAONE_MOE,
     "ExaoneMoEForCausalLM": _EXAONE_MOE,
-    "FlexOlmoForCausalLM": Family(_OLMOE, tied=False, frame=ALL_EVERYWHERE),
+    "FlexOlmoForCausalLM": Family(replace(_OLMOE, even_heads=False), tied=False, frame=ALL_EVERYWHERE),
     "Glm4MoeForCausalLM": Family(
         Decoder(
             qkv_bias=("attention_bias",),

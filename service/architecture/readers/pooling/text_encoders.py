@@ -34,6 +34,7 @@ BERT: Final = Decoder(
     norms=2 * LAYER_NORM,
     windows=no_layer,
     own_keys=True,
+    even_heads=True,
 )
 EVERY_THIRD: Final = 3
 """Layers of ModernBERT from one that sees all tokens to the next (transformers 5.10, ModernBertConfig)."""

@@ -1,7 +1,7 @@
 """How the config of an architecture class is read, and the fields that most classes share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.architecture.config import Config, InvalidConfig
@@ -127,6 +127,12 @@ def head_size(text: Config) -> int:
     return text.optional_integer("head_dim", minimum=0) or max(
         1, text.integer("hidden_size") // text.count("num_attention_heads")
     )
+
+
+def evenly(text: Config) -> Config:
+    """Return a config without ``head_dim``, which many classes do not read: they split the hidden size."""
+    fields = {name: value for name, value in text.fields.items() if name != "head_dim"}
+    return replace(text, fields=fields) if "head_dim" in text.fields else text
 
 
 def num_kv_heads(text: Config) -> int:

@@ -9,7 +9,7 @@ from service.architecture.layers.attention import Attention, AttentionWeights, Q
 from service.architecture.layers.decoder_layer import DecoderLayer, FeedForward
 from service.architecture.layers.experts import ExpertWeights, MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward
-from service.architecture.readers.recipes.family import head_size, num_kv_heads
+from service.architecture.readers.recipes.family import evenly, head_size, num_kv_heads
 from service.architecture.readers.recipes.windows import every_layer
 
 Flag: TypeAlias = bool | tuple[str, ...]
@@ -80,6 +80,8 @@ class Decoder:
     output_gate: bool = False
     own_keys: bool = False
     """Every query head has its own keys and values, even where the config names fewer key heads."""
+    even_heads: bool = False
+    """The hidden size is split among the heads, whatever ``head_dim`` says."""
     sparse: Sparse | None = None
 
     def __call__(self, text: Config) -> tuple[DecoderLayer, ...]:
@@ -95,7 +97,7 @@ class Decoder:
 
     def attention(self, text: Config) -> Attention:
         """Return the attention of all layers, without their windows."""
-        size = head_size(text)
+        size = head_size(evenly(text) if self.even_heads else text)
         return Attention(
             num_heads=text.count("num_attention_heads"),
             num_kv_heads=text.count("num_attention_heads") if self.own_keys else num_kv_heads(text),

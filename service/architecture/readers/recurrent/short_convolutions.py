@@ -17,7 +17,7 @@ from service.architecture.layers.feed_forward import DenseFeedForward
 from service.architecture.layers.model_ends import ModelEnds
 from service.architecture.layers.recurrence import ShortConvolution
 from service.architecture.layers.stage_frame import ALL_EVERYWHERE, EMBEDDING_EVERYWHERE
-from service.architecture.readers.recipes.family import Family, attention, layer_types, num_layers
+from service.architecture.readers.recipes.family import Family, attention, evenly, layer_types, num_layers
 from service.units import round_up
 
 ROUTER_ROWS: Final = 8
@@ -94,7 +94,7 @@ def _inkling_ends(text: Config) -> ModelEnds:
 
 def _lfm2(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.32.0, models/lfm2.py and lfm2_moe.py."""
-    full = attention(text, weights=AttentionWeights(query_key_norm=QueryKeyNorm.PER_HEAD))
+    full = attention(evenly(text), weights=AttentionWeights(query_key_norm=QueryKeyNorm.PER_HEAD))
     state = ShortConvolution(
         channels=text.integer("conv_dim", "hidden_size"),
         conv_kernel=text.count("conv_L_cache", minimum=2),

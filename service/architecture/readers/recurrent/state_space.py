@@ -16,6 +16,7 @@ from service.architecture.readers.recipes.family import (
     Family,
     attention,
     dense,
+    evenly,
     layer_types,
     num_kv_heads,
     num_layers,
@@ -69,7 +70,7 @@ def _mamba2(text: Config) -> tuple[DecoderLayer, ...]:
 
 def _jamba(text: Config) -> tuple[DecoderLayer, ...]:
     """Source: vLLM 0.32.0, models/jamba.py; transformers 5.19, JambaConfig."""
-    full = attention(text)
+    full = attention(evenly(text))
     state = Mamba(
         intermediate_size=_expanded(text, "mamba_expand"),
         state_size=text.integer("mamba_d_state"),
