@@ -78,6 +78,15 @@ from service.startup_log.log import read_log
             "Fixes for TPU device topology\n\n# Description\n\nThe server crashes on multi-host TPU v7.\n",
             "describes a change of code",
         ),
+        # rossumai/nvgpu#37 and NVIDIA-AI-IOT/jetson-ai-lab#292, shortened
+        (
+            "fixed GPU memory info bugs\n\nnvidia-smi cannot give it, it will fail. This PR added support.\n",
+            "describes a change of code",
+        ),
+        (
+            "Add a value to get around an error\n\n> context length is 1\n\nVerified with gemma-3-4b-it\n",
+            "describes a change of code",
+        ),
         # A sentence that begins like a wish can be a report: what it is is said by its form alone.
         ("Upgrade to 0.11 makes our requests take twice the time they took\n", "By its form"),
         # verl-project/verl#1133

@@ -201,3 +201,21 @@ def test_a_class_of_an_extension_can_begin_with_a_small_letter() -> None:
     assert failure is not None
     assert (failure.type, failure.message) == ("nixlNotFoundError", "NIXL_ERR_NOT_FOUND")
     assert read_log("INFO: uvicorn.error: Started server process [1]\n").failure is None
+
+
+def test_an_error_that_is_set_beside_the_own_one_did_not_happen() -> None:
+    """vllm-project/vllm#53105, shortened: what the engine says of another case."""
+    text = """\
+[Bug]: bare assert gives no diagnostics on a mismatch of shapes
+
+  File "vllm/model_executor/parameter.py", line 94, in _assert_and_load
+      assert self.data.shape == loaded_weight.shape or self._is_1d_and_scalar(
+  AssertionError
+
+vLLM reports the analogous case well: it raises ValueError: No available memory for the cache blocks.
+"""
+    failure = read_log(text).failure
+    assert failure is not None
+    assert failure.type == "AssertionError"
+    assert failure.cause is not None
+    assert failure.cause.name == "weights_do_not_fit_the_class"

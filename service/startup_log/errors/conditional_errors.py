@@ -54,7 +54,14 @@ _EXAMPLE: Final = re.compile(
     r"(?:Async)?Engine(?:Dead|Generate)Error\b(?!: ?\w)[`'\"]?\)?"
 )
 """The class of what an engine's end raises, as an example: `an engine's error (e.g. EngineDeadError)`."""
+_COMPARED: Final = re.compile(
+    r"(?i)\b(?:analogous|(?:similar|same|equivalent|corresponding) (?:case|check|path|error)s? "
+    r"(?:elsewhere|in other)|unlike the|by contrast|in contrast)\b"
+)
+"""How a person sets another error beside the one that they report: `the analogous case raises ...`."""
 _HEADING: Final = re.compile(r"#{2,6} ")
+MOST_OF_LINE: Final = 600
+"""Characters of a line in which such words are looked for."""
 MOST_LINES: Final = 3000
 """Lines of a text in which other engines are looked for."""
 MOST_ABOVE: Final = 4
@@ -90,6 +97,11 @@ def without_examples(lines: Sequence[LogLine]) -> Sequence[LogLine]:
         replace(line, text=_EXAMPLE.sub("", line.text)) if at in named else line
         for at, line in enumerate(lines)
     ]
+
+
+def compared(said: Iterable[int], lines: Sequence[LogLine]) -> set[int]:
+    """Return the positions of errors that a person's sentence only sets beside the one that happened."""
+    return {at for at in said if _is_written(lines[at]) and _COMPARED.search(lines[at].text[:MOST_OF_LINE])}
 
 
 def names_other_engines(lines: Sequence[LogLine]) -> bool:

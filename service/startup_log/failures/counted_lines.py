@@ -13,6 +13,7 @@ from service.startup_log.catalogue.known_words import (
 )
 from service.startup_log.catalogue.phrases import CAUSES
 from service.startup_log.catalogue.refused_answers import is_refusal
+from service.startup_log.errors.conditional_errors import compared
 from service.startup_log.errors.exceptions import Raised, raised_in
 from service.startup_log.errors.harmless_errors import harmless, of_commands, of_other_platforms
 from service.startup_log.errors.shown_text import of_no_program, without_devices
@@ -98,6 +99,8 @@ def _of_others(
     raised: Mapping[int, Raised], known: Sequence[KnownWords], lines: Sequence[LogLine]
 ) -> set[int]:
     """Return the places of what no failing program printed, or what ended nothing."""
+    printed = {at for at, each in raised.items() if not each.in_prose}
+    said = {*raised, *(each.at for each in known)} - printed
     sticky = {each.at for each in known if each.cause.name in STICKY}
     return {
         *(ignored_by_python(raised, lines) - sticky),
@@ -106,6 +109,7 @@ def _of_others(
         *of_no_program(lines, raised.keys()),
         *of_other_platforms(lines),
         *harmless(raised, lines),
+        *(compared(said, lines) if printed else ()),
     }
 
 

@@ -62,7 +62,7 @@ _REPORTS: Final = ("[bug]", "# [bug]", "[usage]", "# [usage]")
 _SUMMARY: Final = re.compile(r"(?i)^#{1,4} (?:summary|what does this pr do|changes)\b")
 _CHANGES: Final = re.compile(
     r"(?i)^#{0,2} ?(?:\[(?:bug-?fix|build|ci|ci/build|core|kernel|hardware|model|frontend|refactor|feat)\])"
-    r"|^#{0,2} ?(?:fix|fixes|add|adds|support|enable|update|bump|remove|guard|revert)\b"
+    r"|^#{0,2} ?(?:fix|fixes|fixed|add|adds|added|support|enable|update|bump|remove|guard|revert)\b"
 )
 """Headings of the forms for changes of code, and beginnings of their titles."""
 _CHANGED: Final = re.compile(
@@ -140,6 +140,8 @@ _SET: Final = re.compile(
     r"(?:Set|Raise|Lower|Increase|Reduce) [`\w-]+ (?:to )?[`\w.]+ (?:and|on|in|for|from) "
 )
 """What a change does, as the last sentence of its description: `Set failureThreshold 10 on both probes.`"""
+_VERIFIED: Final = re.compile(r"(?:Verified|Tested) (?:with|on|by|locally) ")
+"""How a change was tried."""
 _UNBULLETED: Final = re.compile(r"^[-*+] ")
 _NUMBERED: Final = re.compile(r"^(?:[-*+] |\d{1,2}[.)\u3001] ?)\S")
 _STEP_IN_CJK: Final = re.compile(
@@ -181,8 +183,8 @@ def _only_answers(lines: Sequence[LogLine]) -> bool:
 def _is_titled_as_change(title: str, lines: Sequence[LogLine]) -> bool:
     """Whether a title says what a change does, and its tag or what is below it that there is one.
 
-    That is a heading of a description, the issue that it ends, a list of steps, or a last sentence that
-    sets a value.
+    That is a heading of a description, the issue that it ends, a list of steps, a last sentence that
+    sets a value, or how it was tried.
     """
     found = _IMPERATIVE.match(title)
     if found is None or (found["fix"] is None and _HAPPENED.search(title) is not None):
@@ -196,7 +198,8 @@ def _is_titled_as_change(title: str, lines: Sequence[LogLine]) -> bool:
         return True
     items = [text for text in below if _NUMBERED.match(text)]
     steps = sum(_STEP.match(text) is not None or _STEP_IN_CJK.search(text) is not None for text in items)
-    ended = bool(below) and _SET.match(below[-1]) is not None and not any(map(_SAYS_I.search, below))
+    ended = bool(below) and (_SET.match(below[-1]) is not None or any(map(_VERIFIED.match, below)))
+    ended = ended and not any(map(_SAYS_I.search, below))
     return _is_headed(lines) or ended or (steps >= LEAST_ITEMS and 2 * steps >= len(items))
 
 
