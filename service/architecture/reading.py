@@ -346,13 +346,19 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
 
 
 def _media_heads(config: Config) -> int | None:
-    encoder = config.section("vision_config") or config.section("audio_config")
+    encoder = _vision(config) or config.section("audio_config")
     return None if encoder is None else encoder.optional_integer("num_heads", "num_attention_heads")
 
 
 def _media_width(config: Config) -> int | None:
-    vision = config.section("vision_config")
+    vision = _vision(config)
     return None if vision is None else vision.optional_integer("intermediate_size")
+
+
+def _vision(config: Config) -> Config | None:
+    """Return the part on images: Qwen's Omni models have it in their thinker, Bagel calls it otherwise."""
+    within = config.section("thinker_config") or config
+    return within.section("vision_config") or within.section("vit_config")
 
 
 def _dtype(config: Config, text: Config, *, pools: bool) -> str:

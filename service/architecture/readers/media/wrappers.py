@@ -37,7 +37,9 @@ _INTERN_VL_CHAT: Final = Wrapper(towers=intern_vit.intern_vl_chat)
 _OVIS2_5: Final = Wrapper(sections=("llm_config",), towers=visual_tokens.ovis2_5)
 _LLAMA: Final = Wrapper("LlamaForCausalLM")
 _QWEN2: Final = Wrapper("Qwen2ForCausalLM")
-_QWEN2_OMNI: Final = Wrapper("Qwen2ForCausalLM", _THINKER, towers=merged_patches.qwen2_5_omni)
+_QWEN2_OMNI: Final = Wrapper(
+    "Qwen2ForCausalLM", _THINKER, splits_media_heads=True, towers=merged_patches.qwen2_5_omni
+)
 _QWEN3: Final = Wrapper("Qwen3ForCausalLM")
 _QWEN3_ASR: Final = Wrapper("Qwen3ForCausalLM", _THINKER, may_be_flat=True, towers=merged_patches.qwen3_asr)
 _KIMI_VL: Final = Wrapper("DeepseekV2ForCausalLM", model_type="deepseek_v3", towers=moon_patches.moonvit)
@@ -120,13 +122,16 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         "Qwen2ForCausalLM",
         ("llm_config",),
         bidirectional_media=lambda _: True,
+        splits_media_heads=True,
         towers=projected_patches.bagel,
     ),
     "BailingMoeV3VLForConditionalGeneration": Wrapper(
         "BailingMoeV3ForCausalLM", splits_media_heads=True, towers=merged_patches.ling3
     ),
     "BeeForConditionalGeneration": Wrapper(towers=whole_projectors.bee),
-    "Blip2ForConditionalGeneration": Wrapper(model_type="opt", towers=queried_patches.blip2),
+    "Blip2ForConditionalGeneration": Wrapper(
+        model_type="opt", splits_media_heads=True, towers=queried_patches.blip2
+    ),
     "Cheers": _QWEN2,
     "CheersForConditionalGeneration": _QWEN2,
     "Cohere2VisionForConditionalGeneration": Wrapper(
@@ -150,11 +155,13 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "DeepseekVLV2ForCausalLM": Wrapper(
         sections=("language_config",), model_type="deepseek_v2", towers=timm_patches.deepseek_vl2
     ),
-    "DotsOCRForCausalLM": Wrapper("Qwen2ForCausalLM", towers=document_patches.dots_ocr),
+    "DotsOCRForCausalLM": Wrapper(
+        "Qwen2ForCausalLM", splits_media_heads=True, towers=document_patches.dots_ocr
+    ),
     "Eagle2_5_VLForConditionalGeneration": Wrapper(towers=whole_projectors.eagle2_5),
     "Emu3ForConditionalGeneration": Wrapper("LlamaForCausalLM", model_type="emu3_text_model"),
     "Ernie4_5_VLMoeForConditionalGeneration": Wrapper(
-        "Ernie4_5_VLTextForCausalLM", towers=document_patches.ernie4_5_vl
+        "Ernie4_5_VLTextForCausalLM", splits_media_heads=True, towers=document_patches.ernie4_5_vl
     ),
     "Exaone4_5_ForConditionalGeneration": Wrapper(
         "Exaone4ForCausalLM", splits_media_heads=True, towers=downsampled_patches.exaone4_5
@@ -167,7 +174,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "FunAudioChatForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=speech.funaudiochat),
     "FuyuForCausalLM": Wrapper("PersimmonForCausalLM", model_type="persimmon", towers=projected_patches.fuyu),
-    "GLM4VForCausalLM": Wrapper("ChatGLMModel", towers=convolved_patches.glm4v),
+    "GLM4VForCausalLM": Wrapper("ChatGLMModel", splits_media_heads=True, towers=convolved_patches.glm4v),
     "Gemma4UnifiedForConditionalGeneration": Wrapper(
         "Gemma4ForCausalLM",
         bidirectional_media=lambda text: text.fields.get("use_bidirectional_attention") == "vision",
@@ -201,7 +208,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "H2OVLChatModel": _INTERN_VL_CHAT,
     "HCXVisionForCausalLM": _AS_DECLARED,
-    "HCXVisionV2ForCausalLM": Wrapper(towers=whole_projectors.hyperclova_vision),
+    "HCXVisionV2ForCausalLM": Wrapper(splits_media_heads=True, towers=whole_projectors.hyperclova_vision),
     "HunYuanVLForConditionalGeneration": Wrapper(
         "HunYuanDenseV1ForCausalLM", towers=document_patches.hunyuan_vl
     ),
@@ -219,7 +226,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "InternVLChatModel": _INTERN_VL_CHAT,
     "InternVLForConditionalGeneration": Wrapper(towers=projected_patches.intern_vl),
-    "IsaacForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=projected_patches.isaac),
+    "IsaacForConditionalGeneration": Wrapper(
+        "Qwen3ForCausalLM", splits_media_heads=True, towers=projected_patches.isaac
+    ),
     "KananaVForConditionalGeneration": Wrapper("LlamaForCausalLM", towers=abstracted_patches.kanana_v),
     "KeyeForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=document_patches.keye),
     "KeyeVL1_5ForConditionalGeneration": Wrapper("Qwen3ForCausalLM", towers=document_patches.keye_vl1_5),
@@ -248,7 +257,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         model_type="qwen2", splits_media_heads=True, towers=projected_patches.llava_onevision
     ),
     "LlavaOnevision2ForConditionalGeneration": Wrapper(
-        "Qwen3ForCausalLM", towers=whole_projectors.llava_onevision2
+        "Qwen3ForCausalLM", splits_media_heads=True, towers=whole_projectors.llava_onevision2
     ),
     "MantisForConditionalGeneration": Wrapper(model_type="llama"),
     "MiDashengLMModel": Wrapper("Qwen2ForCausalLM", towers=speech.midashenglm),
@@ -297,7 +306,9 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
         ),
         _NEMOTRON_H,
     ),
-    "OpenCUAForConditionalGeneration": Wrapper("Qwen2ForCausalLM", towers=merged_patches.qwen2_5_vl),
+    "OpenCUAForConditionalGeneration": Wrapper(
+        "Qwen2ForCausalLM", splits_media_heads=True, towers=merged_patches.qwen2_5_vl
+    ),
     "OpenPanguVLForConditionalGeneration": Wrapper(
         "PanguEmbeddedForCausalLM", towers=merged_patches.openpangu_vl
     ),
@@ -336,6 +347,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Qwen3OmniMoeForConditionalGeneration": Wrapper(
         "Qwen3MoeForCausalLM",
         _THINKER,
+        splits_media_heads=True,
         towers=merged_patches.qwen3_omni,
         lacks=lacking_in_both("tie_word_embeddings"),
     ),
