@@ -317,3 +317,15 @@ def test_a_model_type_that_transformers_does_not_know_asks_for_a_newer_library()
 
     assert found.cause == "unknown_architecture"
     assert "pip install -U transformers" in found.remedy
+
+
+def test_a_message_with_long_values_is_known_by_its_fixed_words() -> None:
+    """The form of vllm-project/vllm#16474 (vLLM 0.8.3, quark_moe.py): the class stood in what is cut off."""
+    scheme = "num_bits=8 type='float' symmetric=True group_size=None strategy='channel' dynamic=False"
+    found = ending(
+        "ERROR 04-11 09:53:58 [engine.py:448] For FP8 Fused MoE layers, only per-tensor scales for weights "
+        f"and activations are supported. Found {scheme}, {scheme}, {scheme}\n"
+        "ERROR 04-11 09:53:58 [engine.py:448] Traceback (most recent call last):\n"
+    )
+
+    assert found.cause == "quantization_not_supported"

@@ -208,6 +208,9 @@ def test_a_text_that_nobody_met_a_failure_in_has_none(text: str, kind: TextKind)
         RUNBOOK,
         WHEN_TO_USE,
         MISTAKES,
+        # vllm-project/vllm#8176: instructions.
+        "Run the script (do not forget: replace TOKEN by your huggingface token with Llama-3 access)\n",
+        "When you run the benchmark, you may experience a memory leaking issue.\n",
         "What happens if a worker dies in a tensor parallel group?\n\nWe plan a deployment with 8 GPUs.\n",
         "[Usage]: Does vLLM run out of memory when many long prompts arrive at the same time?\n",
     ],

@@ -38,6 +38,8 @@ _CHECKS: Final = re.compile(r"_?(?:get_and_)?(?:check|verify|validate|ensure|rai
 """Beginnings of the names of functions that do nothing but check."""
 LONG: Final = 24
 """Characters of a fixed part by which an error is known in any sentence."""
+CERTAIN: Final = 80
+"""Characters of a first part that only one message has."""
 MANY_WORDS: Final = 4
 """Words of such a part at least."""
 
@@ -82,7 +84,8 @@ class EngineError:
             if found < 0:
                 return False
             at = found + len(part)
-        return self.fixed >= LEAST_SHARE * min(len(message), at)
+        # No value makes a part so long that it is of this message alone less certain.
+        return len(self.parts[0]) >= CERTAIN or self.fixed >= LEAST_SHARE * min(len(message), at)
 
     def begins(self, message: str) -> bool:
         """Whether a message that someone cut has the first part at its beginning."""

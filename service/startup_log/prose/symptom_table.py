@@ -32,6 +32,7 @@ DENIES: Final = re.compile(
     r"(?:crash|hang|error|failure|problem|issue|bug|oom) |"
     r" (?:no longer|don't|do not|didn't|did not|never) (?:get|got|see|saw|hit|face)"
     r"(?: an?| the| any| this| that)? [a-z]{0,24}(?:error|exception)s? |"
+    r" you (?:may|might|could) (?:experience|encounter|face|run into) (?:[a-z0-9.']{1,20} ){1,6}|"
     r" graceful(?:ly)? (?:handl\w{1,3}|recover\w{0,3}) (?:of |from )?"
     r"(?:oom|out of memory|crash\w{0,3}|timeouts?) "
 )
