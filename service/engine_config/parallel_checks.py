@@ -239,7 +239,7 @@ def check_layers(
         if layer.ngrams is not None:
             _check_tables(layer.ngrams.tables, tensor_parallel_size)
     if not whole_encoders:
-        _check_encoders(architecture.media, tensor_parallel_size)
+        check_encoders(architecture.media, tensor_parallel_size)
 
 
 def _check_tables(tables: int, ranks: int) -> None:
@@ -249,7 +249,8 @@ def _check_tables(tables: int, ranks: int) -> None:
         raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
 
 
-def _check_encoders(media: MediaInputs, ranks: int) -> None:
+def check_encoders(media: MediaInputs, ranks: int) -> None:
+    """Refuse to split heads or widths of encoders: they are looked at before their projections are made."""
     if media.heads is not None:
         _check_divisible(media.heads, ranks)
     if (media.width or 0) % ranks:

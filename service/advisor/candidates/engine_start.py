@@ -29,7 +29,12 @@ from service.engine_config.engine_config import EngineConfig
 from service.engine_config.environment import forces_fp8_marlin, forces_mxfp4_marlin
 from service.engine_config.expert_kernels import check_expert_kernel, kernel_doubts
 from service.engine_config.model_runner import runner_doubts
-from service.engine_config.parallel_checks import check_layers, check_missing_layers, check_shared_caches
+from service.engine_config.parallel_checks import (
+    check_encoders,
+    check_layers,
+    check_missing_layers,
+    check_shared_caches,
+)
 from service.engine_config.release_reading import as_read_by
 from service.engine_config.required_fields import check_required_fields
 from service.engine_config.resolution import resolve_engine_config
@@ -270,6 +275,8 @@ def check_quantized_online(
         media=MediaChoices.of(flags),
         whole_encoders=engine_config.whole_encoders,
     )
+    if not engine_config.whole_encoders:
+        check_encoders(architecture.media, engine_config.tensor_parallel_size)
     check_online_sizes(architecture, flags.quantization, deployment, engine_config.release)
     check_towers(architecture, deployment, engine_config.release)
     forced = forces_fp8_marlin(flags, engine_config.release)
