@@ -7,7 +7,7 @@ from typing import Final
 from service.startup_log.catalogue.engine_errors import error_in_text
 from service.startup_log.catalogue.known_words import KnownWords, known_words
 from service.startup_log.catalogue.origins import asserted_part, by_words, origin_of, owner_of
-from service.startup_log.catalogue.phrases import CAUSES
+from service.startup_log.catalogue.phrases import CAUSES, FailureCause
 from service.startup_log.catalogue.refused_answers import are_refusals, refused_answer
 from service.startup_log.catalogue.templates import SentenceIndex, lines_containing
 from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
@@ -154,10 +154,18 @@ def _by_label(found: Described | None, lines: Sequence[LogLine]) -> Described | 
     return found if said is None or said.cause is None or said.general else said
 
 
+def _complains_of(line: LogLine, cause: FailureCause, complaints: dict[LogLine, bool]) -> bool:
+    """Whether a person says on a line that something failed, and why; each line is looked at once."""
+    if line not in complaints:
+        complaints[line] = is_complaint(line)
+    return complaints[line] and not any(map(line.text.__contains__, cause.unless))
+
+
 def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | None:
     """Return a failure in people's words that stand for one cause; a title that wishes something has none."""
     wished = said[0].line.number if wishes(said) else 0
     failing = any(map(reports_failure, lines))
+    complaints: dict[LogLine, bool] = {}
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
     for at, which in _PROSE_WORDS.pairs(texts):
         line, cause = lines[at], _PROSE[which][0]
@@ -166,7 +174,7 @@ def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | N
             *(each for each in lines[max(0, at - 2) : at] if each.number == line.number),
             *lines[at : at + 2],
         ]
-        complains = failing or any(is_complaint(each, cause) for each in near)
+        complains = failing or any(_complains_of(each, cause, complaints) for each in near)
         if line.number != wished and complains:
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
     found = misspelt(said, [words for _, words in _PROSE])

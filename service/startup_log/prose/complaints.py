@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from service.startup_log.catalogue.phrases import FailureCause
 from service.startup_log.errors.exceptions import raises
 from service.startup_log.errors.tracebacks import HEADER, frame_of
 from service.startup_log.prose.listed_titles import lists_titles
@@ -251,11 +250,11 @@ def only_describes_change(lines: Sequence[LogLine]) -> bool:
     )
 
 
-def is_complaint(line: LogLine, cause: FailureCause) -> bool:
-    """Whether a person says in one sentence that something failed, and why."""
+def is_complaint(line: LogLine) -> bool:
+    """Whether a person says on a line that something failed."""
     if line.level or _DENIES.search(line.text):
         return False
-    return _COMPLAINS.search(line.text) is not None and not any(map(line.text.__contains__, cause.unless))
+    return _COMPLAINS.search(line.text) is not None
 
 
 def is_about_failure(line: LogLine) -> bool:
