@@ -329,3 +329,40 @@ def test_a_message_with_long_values_is_known_by_its_fixed_words() -> None:
     )
 
     assert found.cause == "quantization_not_supported"
+
+
+def test_a_build_of_a_checkout_without_tags_is_no_release_0_1() -> None:
+    """collect_env in vllm-project/vllm#13258: setuptools_scm counts from 0.1 there."""
+    log = read_log("ROCM Version: Could not collect\nvLLM Version: 0.1.dev3151+g31c7178 (git sha: 31c7178\n")
+
+    assert log.around.release == "0.1.dev3151+g31c7178"
+
+
+def test_the_body_of_a_request_gives_no_flags() -> None:
+    """Its `stream` would be read as a beginning of --stream-interval."""
+    body = '{"messages":[{"role":"user","content":"hi"}],"max_tokens":8192,"model":"a/vllm-b","stream":true}'
+    log = read_log(f"The request fails:\n```\n{body}\n```\n")
+
+    assert (log.model, log.flags, log.unmodelled) == (None, {}, ())
+
+
+@pytest.mark.parametrize("word", ["for", "bash", "The"])
+def test_a_word_of_a_sentence_is_no_model(word: str) -> None:
+    """The form of vllm-project/vllm#18162."""
+    assert read_log(f"Start it with `vllm serve {word}` and\n").model is None
+
+
+@pytest.mark.parametrize(
+    ("title", "cause"),
+    [
+        # Tencent-Hunyuan/HunyuanImage-3.0#80, vllm-project/vllm-omni#3432
+        (
+            "vLLM uses non-existent tokenizer attrs: special_token_map / all_special_tokens_extended",
+            "transformers_too_new",
+        ),
+        ("[Bug]: test_sd3_medium, stabilityai/sd3.5 does not appear to have files", "model_file_missing"),
+    ],
+)
+def test_a_title_names_the_cause_in_a_program_s_words(title: str, cause: str) -> None:
+    log = "ERROR 05-07 18:37:29 [async_omni_engine.py:1022] [AsyncOmniEngine] Stage initialization failed\n"
+    assert ending(f"{title}\n\n{log}").cause == cause

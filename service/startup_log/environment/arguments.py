@@ -80,6 +80,31 @@ _TO_REPLACE: Final = re.compile(
 """What people write in place of a model's name."""
 _PLACEHOLDER: Final = re.compile(r"(?<!\S)<\w[^<>|&\"'`\n]{1,60}>(?!\S)")
 """The same in several words: `<local snapshot>`; a shell's redirections have a blank or a digit there."""
+_WORDS: Final = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "as",
+        "at",
+        "bash",
+        "by",
+        "for",
+        "from",
+        "if",
+        "in",
+        "is",
+        "it",
+        "of",
+        "on",
+        "or",
+        "sh",
+        "the",
+        "to",
+        "with",
+    ]
+)
+"""Words of sentences, and shells, that stand where a command that was cut or quoted has its model."""
 _ENUM: Final = re.compile(r"<?[A-Za-z]{1,40}\.([A-Z0-9_]{2,64})\b")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,63}")
 _ENDS: Final = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>"})
@@ -228,6 +253,7 @@ def _is_name(value: str) -> bool:
     """Whether a value can be a model's: not empty, and no word that a reader is to replace."""
     return (
         bool(value)
+        and value.lower() not in _WORDS
         and value[0] not in "<>$"
         and value[-1] not in "<>"
         and _TO_REPLACE.fullmatch(value) is None

@@ -28,6 +28,8 @@ MAX_LINES: Final = 200
 _FENCE: Final = re.compile(r"\s{0,8}(?:```|~~~)")
 _SAYS: Final = ("vllm", "LLM", "EngineArgs", "--model", "model:", " serve ", '"serve"')
 """A snippet that starts the engine holds one of these."""
+_OF_REQUEST: Final = ('"messages":', '"messages" :', '"prompt":')
+"""What a request to the server holds, which names its model too."""
 _DOCUMENT: Final = re.compile(r"(?:services|apiVersion|version|kind|x-[\w-]{1,40}|servingEngineSpec)\s{0,4}:")
 _OF_DOCUMENT: Final = re.compile(r"(?:\s|#|-|$|[\w.\"'/-]{1,80}\s{0,4}:(?:\s|$))")
 _CALL: Final = re.compile(r"\b(?:LLM|LLMConfig|(?:Async)?EngineArgs)\s{0,4}\(")
@@ -73,7 +75,8 @@ def _snippets(lines: Sequence[str]) -> Iterator[str]:
     blocks = chain(_fenced(lines), _documents(lines), _calls(lines), _lists(lines), _commands(lines))
     for each in islice(blocks, MAX_BLOCKS):
         snippet = without_placeholders(unescape("\n".join(each[:MAX_LINES])))[:MAX_SNIPPET]
-        if any(map(snippet.__contains__, _SAYS)):
+        of_request = any(map(snippet.__contains__, _OF_REQUEST)) and "--" not in snippet
+        if any(map(snippet.__contains__, _SAYS)) and not of_request:
             yield snippet
 
 

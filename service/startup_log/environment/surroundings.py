@@ -25,7 +25,8 @@ _RELEASES: Final = (
     (
         "vllm version",
         re.compile(
-            r"(?i)(?<![A-Za-z0-9_])vLLM version\s{0,40}:\s{0,4}v?(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.+]{0,60})"
+            r"(?i)(?<![A-Za-z0-9_])vLLM version\s{0,40}:\s{0,4}v?"
+            r"(\d{1,3}\.\d{1,3}\.(?:\d|dev\d)[A-Za-z0-9_.+]{0,60})"
         ),
     ),
     ("vllm-openai:", re.compile(r"vllm-openai:v?(\d{1,3}\.\d{1,3}\.\d[A-Za-z0-9_.]{0,40})")),
@@ -50,7 +51,7 @@ _RELEASES: Final = (
     (
         "vllm",
         re.compile(
-            r"(?i)(?<![-A-Za-z0-9_])vllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d)"
+            r"(?i)(?<![-A-Za-z0-9_])vllm[\s`*(,:]{1,4}(?:version[\s:=]{1,3}v?|v)([01]\.\d{1,2})\b(?!\.\d|\.dev)"
         ),
     ),
     (
