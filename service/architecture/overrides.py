@@ -23,4 +23,15 @@ def overridden(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
             merged[key] = overridden(inner, value)
         else:
             merged[key] = value
+    return _with_counted_types(merged, overrides)
+
+
+def _with_counted_types(merged: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Cut a list of types to an overridden number of layers: the engine checks the file as it is written.
+
+    Source: vLLM 0.11.1 to 0.33.0, transformers_utils/config.py get_config: overrides come after.
+    """
+    layers, types = overrides.get("num_hidden_layers"), merged.get("layer_types")
+    if isinstance(layers, int) and isinstance(types, list) and "layer_types" not in overrides and layers > 0:
+        merged["layer_types"] = types[:layers]
     return merged

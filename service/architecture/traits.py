@@ -82,6 +82,15 @@ class UnfitHeads:
 
 
 @dataclass(frozen=True, slots=True)
+class UncountedLayers:
+    """A part of a config that lists the types of more or fewer layers than it has."""
+
+    model_type: str
+    layers: int
+    listed: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredFields:
     """What the config itself says, where the engine's answer depends on whether it says so."""
 
@@ -115,6 +124,8 @@ class DeclaredFields:
     """Parts whose rotary positions are written so that some releases do not take them."""
     unfit_heads: frozenset[UnfitHeads] = frozenset()
     """Parts whose hidden size is no multiple of their number of attention heads."""
+    uncounted_layers: frozenset[UncountedLayers] = frozenset()
+    """Parts that list the types of more or fewer layers than they have."""
     text_type: str = ""
     """``model_type`` of the text part."""
     without_key_heads: bool = False

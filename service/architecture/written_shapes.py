@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from service.architecture.config import Config
 from service.architecture.text_part import text_type
-from service.architecture.traits import UnfitHeads
+from service.architecture.traits import UncountedLayers, UnfitHeads
 
 
 def unfit_heads(config: Config, text: Config) -> frozenset[UnfitHeads]:
@@ -22,3 +22,17 @@ def _of_part(model_type: str, part: Config) -> Iterator[UnfitHeads]:
     hidden, heads = (part.fields.get(name) for name in ("hidden_size", "num_attention_heads"))
     if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 and hidden % heads:
         yield UnfitHeads(model_type, hidden, heads)
+
+
+def uncounted_layers(config: Config, text: Config) -> frozenset[UncountedLayers]:
+    """Return the parts whose list of types of layers is longer or shorter than their number of layers."""
+    if config.plain:
+        return frozenset()
+    parts = ((config.text("model_type"), config), (text_type(config, text), text))
+    return frozenset(found for model_type, part in parts for found in _uncounted(model_type, part))
+
+
+def _uncounted(model_type: str, part: Config) -> Iterator[UncountedLayers]:
+    layers, types = (part.fields.get(name) for name in ("num_hidden_layers", "layer_types"))
+    if isinstance(layers, int) and isinstance(types, list) and len(types) != layers:
+        yield UncountedLayers(model_type, layers, len(types))

@@ -126,3 +126,12 @@ def test_keys_of_a_config_inside_the_config_are_replaced_one_by_one() -> None:
         "text_config": {"hidden_size": 64, "rope_parameters": {"rope_theta": 2.0}},
     }
     assert config["num_nextn_predict_layers"] == 3
+
+
+def test_a_number_of_layers_that_is_overridden_needs_no_other_types() -> None:
+    """vLLM 0.33.0, get_config: the config class checks the file, and overrides come after."""
+    config = {"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3}
+
+    merged = overridden(config, {"num_hidden_layers": 1})
+
+    assert merged == {"num_hidden_layers": 1, "layer_types": ["full_attention"]}
