@@ -60,6 +60,8 @@ def offers(log: StartupLog, failure: Failure) -> tuple[str, ...]:
     named = tuple(_releases(failure.message))
     if failure.cause is None:
         return named
+    if failure.cause.name == "package_hidden":
+        return tuple(_offers(log, failure.cause.name, failure.message))
     if failure.cause.name == "unknown_architecture":
         return (*named, *whole_classes(failure.message))
     return (*named, *_offers(log, failure.cause.name, failure.message))

@@ -25,6 +25,11 @@ from service.startup_log.log import read_log
             "# [P/D][V1] KV Connector API V1\n\nThis PR opens the KV connector API in v1.\n",
             "describes a change of code",
         ),
+        # rh-aiservices-bu/rhai-agentic-demo#9
+        (
+            "# Tolerations of the service\n\nThis change removes models that get stuck in Pending state.\n",
+            "describes a change of code",
+        ),
         # vllm-project/vllm#47867, vLLM's documentation of how a class is found, and reviews of changes:
         # vllm-project/vllm#2374, RBLN-SW/vllm-rbln#270
         (

@@ -103,7 +103,7 @@ RAYLET = """\
             "- vLLM refuses to start if KV doesn't fit max_model_len; trust its diagnostic.\n",
             "kv_cache_smaller_than_one_request",
         ),
-        (RAYLET, "process_killed"),
+        (RAYLET, "ray_actor_died"),
     ],
 )
 def test_what_people_state_is_quoted_with_no_cause_that_it_does_not_show(

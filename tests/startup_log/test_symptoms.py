@@ -117,6 +117,8 @@ TITLES = [
         "server_not_reached",
     ),
     ("NixlConnector: KV transfer between prefill and decode instance fails", "kv_connector_failed"),
+    # eugr/spark-vllm-docker#227
+    ("PACK placement group is unsatisfiable with one GPU per node", "ray_cluster_not_ready"),
     # Other languages.
     ("vllm \u90e8\u7f72 Qwen3 \u65f6\u663e\u5b58\u4e0d\u8db3", "out_of_memory"),
     ("\u8c03\u7528 tool call \u65f6\u62a5\u9519", "tool_call_not_parsed"),
@@ -131,6 +133,8 @@ QUIET = [
     "5.9s 1 0.00s - Debugger warning: It seems that frozen modules are being used.",
     "We train an adapter beside frozen weights of the base model.",
     "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --port 8000",
+    # The prompt of ms-swift's form for reports, modelscope/ms-swift#5301.
+    "Write your system info like CUDA version/system/GPU/torch version here",
     "We read https://example.org/huggingface-hub-connection-error before, and it serves well.",
 ]
 

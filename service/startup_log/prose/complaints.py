@@ -48,6 +48,8 @@ _THIS_CHANGE: Final = re.compile(
     r"(?:add|fix|updat|creat|mak|enabl|implement|remov|refactor|allow|ensur|support|replac|open|"
     r"introduc|extend|improv|"
     r"migrat|mov|chang|bump|avoid|handl)\w{0,4}\b|"
+    r"^[\s>*-]{0,8}this change (?:adds|allows|enables|ensures|extends|improves|moves|refactors|removes|"
+    r"replaces|updates)\b|"
     r"\bthis (?:pr|pull request) (?:is|aims|was made|was opened|tries|intends) to "
     r"(?:add|fix|solve|resolve|support|avoid|improve|enable|make|remove|address)\b"
 )

@@ -46,6 +46,8 @@ _UNSAID: Final = (
     # Checks of a form, tables, code, flags; prompts, links alone; commands, and not sentences about them.
     r"[-*] \[[ xX]\]|\||[{}\[\]]|<(?!/?think)|--?[a-z]\S*(?:\s+\S+){0,2}$",
     r"[$\u276f\u279c%] |>>> |#!/|https?://\S+$",
+    # What forms of projects ask for: ms-swift's, and GitHub's own.
+    r"(?:Write your system info like|Add any other context about the problem)\b",
     # What a package manager says of packages: `npm warn deprecated inflight@1.0.6: ... leaks memory`.
     r"(?i:npm (?:warn|notice) )",
     # Steps that a script prints: `==> Waiting for the server`, `[+] Building`, `[1/4] Starting`.
