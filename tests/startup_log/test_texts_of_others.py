@@ -212,6 +212,8 @@ def test_a_text_that_nobody_met_a_failure_in_has_none(text: str, kind: TextKind)
         "Run the script (do not forget: replace TOKEN by your huggingface token with Llama-3 access)\n",
         "When you run the benchmark, you may experience a memory leaking issue.\n",
         "What happens if a worker dies in a tensor parallel group?\n\nWe plan a deployment with 8 GPUs.\n",
+        # vllm-project/vllm#46803: the title and the text are one question.
+        "[Usage]: When does vLLM run out of memory?\n\nWhen does it go OOM, and how to prevent OOM?\n",
         "[Usage]: Does vLLM run out of memory when many long prompts arrive at the same time?\n",
     ],
 )

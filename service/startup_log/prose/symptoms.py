@@ -264,7 +264,8 @@ def _is_of_failure(sentence: Sentence) -> bool:
         return False
     if sentence.title:
         return _ASKS_IN_GENERAL.search(sentence.words) is None
-    if _ASKS.search(sentence.words) and sentence.text.rstrip().endswith(("?", "\uff1f")):
+    asks = _ASKS.search(sentence.words) or _ASKS_IN_GENERAL.search(sentence.words)
+    if asks and sentence.text.rstrip().endswith(("?", "\uff1f")):
         return False
     supposed = _SUPPOSES.search(sentence.words) or _WISHES.search(sentence.words)
     return not (supposed or _ATTEMPTS.match(sentence.words))
