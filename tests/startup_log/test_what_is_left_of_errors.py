@@ -308,3 +308,14 @@ def test_a_call_from_outside_of_the_engine_names_what_it_lacks() -> None:
     assert failure is not None
     assert failure.cause is not None
     assert "set_current_vllm_config" in (form.remedy if (form := failure.cause.form_of(text)) else "")
+
+
+def test_an_error_among_the_examples_of_a_sentence_did_not_happen() -> None:
+    """kserve/kserve#6259, in other words."""
+    said = (
+        "A predictor that fails to load (e.g., CUDA OOM, missing weights) shows MinimumReplicasUnavailable.\n"
+    )
+
+    failure = read_log(f"# Show the server's failure in the status\n\n{said}").failure
+
+    assert failure is None or failure.cause is None or failure.cause.name != "out_of_memory"

@@ -51,9 +51,11 @@ _ENDS_BEFORE: Final = re.compile(r"(?<=[^\s.!?][.!?])\s|\u3002")
 """Ends of the sentences of a line."""
 _EXAMPLE: Final = re.compile(
     r"\(?(?:\be\.g\.,?|\bfor example,?) [`'\"]?(?:[a-z_]\w{0,40}\.){0,6}"
-    r"(?:Async)?Engine(?:Dead|Generate)Error\b(?!: ?\w)[`'\"]?\)?"
+    r"(?:Async)?Engine(?:Dead|Generate)Error\b(?!: ?\w)[`'\"]?\)?|"
+    r"\((?:e\.g\.,?|for example,?|such as) (?=[^()]{0,80}\b(?:OOM|out of memory)\b)"
+    r"[^():]{1,80}(?:,| or )[^():]{1,80}\)"
 )
-"""The class of what an engine's end raises, as an example: `an engine's error (e.g. EngineDeadError)`."""
+"""What an engine's end raises, as an example: `(e.g. EngineDeadError)`, `(e.g., CUDA OOM, no weights)`."""
 _COMPARED: Final = re.compile(
     r"(?i)\b(?:analogous|(?:similar|same|equivalent|corresponding) (?:case|check|path|error)s? "
     r"(?:elsewhere|in other)|unlike the|by contrast|in contrast)\b"
