@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from string import Formatter
 from typing import Final, Self
@@ -151,7 +151,9 @@ class SentenceIndex:
     def _within(self, line: str) -> Sequence[int]:
         """Return the positions of the texts that occur in a line, in their order."""
         words = self._words.intersection(line.split())
-        begun = self._beginnings.intersection(_BEGINNINGS.findall(line))
+        begun = self._beginnings.intersection(
+            _BEGINNINGS.findall(line) if len(line) < LONG_LINE else _beginnings_of(line)
+        )
         candidates = [each for word in words for each in self._by_word[word]]
         candidates += [each for word in begun for each in self._by_beginning[word]]
         if self._unspaced and not line.isascii():
@@ -161,6 +163,10 @@ class SentenceIndex:
 
 BEGINNING: Final = 4
 """Characters by which words are distinguished."""
+LONG_LINE: Final = 4096
+"""Characters of a line that is searched once for all indexes."""
+MOST_KEPT: Final = 64
+"""Lines whose beginnings are kept: as many as a hostile text has of the longest."""
 _BEGINNINGS: Final = re.compile(rf"\b\w{{1,{BEGINNING}}}")
 
 
@@ -206,3 +212,9 @@ def lines_containing(lines: Sequence[str], words: Iterable[str]) -> list[tuple[i
 def any_contains(lines: Iterable[str], words: Iterable[str]) -> bool:
     """Whether any line contains any of some texts, none of which has an end of a line."""
     return any(map("\n".join(lines).__contains__, words))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _beginnings_of(line: str) -> frozenset[str]:
+    """Return the beginnings of a line's words; each index of sentences asks for those of the same lines."""
+    return frozenset(_BEGINNINGS.findall(line))
