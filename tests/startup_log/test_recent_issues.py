@@ -366,3 +366,10 @@ def test_a_word_of_a_sentence_is_no_model(word: str) -> None:
 def test_a_title_names_the_cause_in_a_program_s_words(title: str, cause: str) -> None:
     log = "ERROR 05-07 18:37:29 [async_omni_engine.py:1022] [AsyncOmniEngine] Stage initialization failed\n"
     assert ending(f"{title}\n\n{log}").cause == cause
+
+
+def test_a_setting_that_is_not_given_is_none_to_leave_out() -> None:
+    """The form of vllm-project/vllm#8382."""
+    log = read_log("[Bug]: Pixtral fails when limit_mm_per_prompt not set\n\nThe server does not start.\n")
+
+    assert log.around.titled == ()

@@ -24,7 +24,8 @@ _DOES: Final = re.compile(
 """What a setting does that is the subject of a title."""
 OTHER: Final = re.compile(
     r"(?i)\b(?:without(?! (?:it|this|that|them)\b)|support|add|allow|default|ignored?|no effect|missing|"
-    r"try|increas\w{2,3}|lower\w{0,3}|need\w?)\b"
+    r"try|increas\w{2,3}|lower\w{0,3}|need\w?|unset|(?:not|isn't|aren't) (?:set|given|passed|specified|used)"
+    r")\b"
 )
 """What shows that a title is about the setting itself, or that it fails without it."""
 
