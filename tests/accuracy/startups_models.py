@@ -107,6 +107,9 @@ def _document(entry: Mapping[str, Any], bundled: Mapping[str, Any]) -> dict[str,
         for parent in parents:
             part = part[parent]
         part[last] = value
+        if last == "num_hidden_layers" and "layer_types" in part:
+            # The list belongs to the model whose config this is made of.
+            part["layer_types"] = part["layer_types"][:value]
     recipe = entry.get("quantization")
     if recipe is None:
         return document

@@ -50,7 +50,8 @@ def test_the_class_that_runs_is_the_releases(release: str, expected: str) -> Non
 def test_without_a_part_for_media_the_release_has_no_class() -> None:
     text = {key: value for key, value in config().items() if key != "vision_config"}
 
-    with pytest.raises(EngineRefusal, match="not supported for now"):
+    # vLLM 0.26.0, asked: the class of text and images fails, since the config of text has no part on images.
+    with pytest.raises(EngineRefusal, match="'Qwen3_5TextConfig' object has no attribute 'vision_config'"):
         class_run(text, "0.24.0")
     with pytest.raises(EngineRefusal, match="not supported for now"):
         class_run(config(), "0.16.0")
