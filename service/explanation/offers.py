@@ -57,11 +57,11 @@ HALF: Final = 0.5
 
 def offers(log: StartupLog, failure: Failure) -> tuple[str, ...]:
     """Return flags that follow from the logged numbers, each with its reason."""
-    named = tuple(_releases(failure.message))
+    hidden = failure.cause is not None and failure.cause.name == "package_hidden"
+    # What Python took in place of the package lacks names that the release has.
+    named = () if hidden else tuple(_releases(failure.message))
     if failure.cause is None:
         return named
-    if failure.cause.name == "package_hidden":
-        return tuple(_offers(log, failure.cause.name, failure.message))
     if failure.cause.name == "unknown_architecture":
         return (*named, *whole_classes(failure.message))
     return (*named, *_offers(log, failure.cause.name, failure.message))

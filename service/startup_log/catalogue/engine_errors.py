@@ -84,7 +84,7 @@ class EngineError:
             if found < 0:
                 return False
             at = found + len(part)
-        # No value makes a part so long that it is of this message alone less certain.
+        # A first part of this length shows the message, however long the values behind it are.
         return len(self.parts[0]) >= CERTAIN or self.fixed >= LEAST_SHARE * min(len(message), at)
 
     def begins(self, message: str) -> bool:

@@ -81,28 +81,10 @@ _TO_REPLACE: Final = re.compile(
 _PLACEHOLDER: Final = re.compile(r"(?<!\S)<\w[^<>|&\"'`\n]{1,60}>(?!\S)")
 """The same in several words: `<local snapshot>`; a shell's redirections have a blank or a digit there."""
 _WORDS: Final = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "as",
-        "at",
-        "bash",
-        "by",
-        "for",
-        "from",
-        "if",
-        "in",
-        "is",
-        "it",
-        "of",
-        "on",
-        "or",
-        "sh",
-        "the",
-        "to",
-        "with",
-    ]
+    (
+        *("a", "an", "and", "as", "at", "bash", "by", "for", "from", "if", "in"),
+        *("is", "it", "of", "on", "or", "sh", "the", "to", "with"),
+    )
 )
 """Words of sentences, and shells, that stand where a command that was cut or quoted has its model."""
 _ENUM: Final = re.compile(r"<?[A-Za-z]{1,40}\.([A-Z0-9_]{2,64})\b")

@@ -50,7 +50,7 @@ from service.startup_log.failures.noted_errors import of_note
 from service.startup_log.failures.notes_apart import notes_apart
 from service.startup_log.failures.printed_lines import printed_lines
 from service.startup_log.failures.refused_requests import as_refused_request
-from service.startup_log.failures.said_failures import of_hang, of_people
+from service.startup_log.failures.said_failures import UNANSWERED, of_hang, of_people
 from service.startup_log.failures.shown_usages import of_usage
 from service.startup_log.failures.stated_rules import with_part_of_check
 from service.startup_log.failures.titles import ENDED, FAULT, with_reason, with_title
@@ -80,8 +80,6 @@ DEADLY: Final = frozenset({"media_longer_than_encoder_cache"})
 no room for the item (vLLM 0.19.0, v1/core/encoder_cache_manager.py)."""
 KILLED: Final = "process_killed"
 """The cause of a process that its shell or its supervisor saw ended with SIGKILL."""
-REQUEST: Final = "request_failed"
-"""The cause that says only that a request was not answered."""
 _NOT_LOADED: Final = "kernel image is invalid"
 """CUDA, cudaErrorInvalidKernelImage: of an old driver, or of a build without kernels for this GPU."""
 _DRIVER: Final = next(cause for cause in CAUSES if cause.name == "driver_too_old")
@@ -216,7 +214,7 @@ def _end_of_chain(
         return next((each for each in weak if each.at > root.at and each.cause.name == NOT_REACHED), None)
     end = last_of_chain([root, *(each for each in roots if each.at > root.at)], lines)
     said = next((each for each in weak if each.at == end.at), None)
-    return None if said is None or said.cause.name in OF_OTHERS | ENDED | {REQUEST} else said
+    return None if said is None or said.cause.name in OF_OTHERS | ENDED | {UNANSWERED} else said
 
 
 def _only_wraps(each: Raised, lines: Sequence[LogLine]) -> bool:
@@ -257,7 +255,7 @@ def _of_weak(
     if _is_said_alone(best, lines) and (said := _of_people_alone(roots, lines)) is not None:
         return said
     found = replace(of_known(best, weak, raised, lines), follows=not best.cause.type)
-    unsaid = best.cause.name in OF_OTHERS | {REQUEST} and best.cause.form_of(found.message) is None
+    unsaid = best.cause.name in OF_OTHERS | {UNANSWERED} and best.cause.form_of(found.message) is None
     called = by_cut_calls(found, lines) if unsaid else None
     if called is not None and called.cause is not best.cause:
         return with_title(called, lines) if called.cause is None else called

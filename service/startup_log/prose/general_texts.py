@@ -120,7 +120,7 @@ _FINDINGS: Final = re.compile(
 )
 """What heads a list of what is wrong with code."""
 _FINDING: Final = re.compile(r"^(?:[-*+] |\*{0,2}\d{1,2}[.)]|#{2,4} \d{1,2}[.)])")
-_WISH: Final = "/kind feature"
+WISH_MARK: Final = "/kind feature"
 """The command with which the robot of Kubernetes' projects labels an issue (prow, plugins/label)."""
 PERMALINK: Final = re.compile("^(?:\\w.{1,100}\u00b6|[A-Z][\\w .,'()/&-]{1,100}#)$")
 """A heading with the sign that Sphinx and MkDocs put behind it."""
@@ -218,7 +218,7 @@ def tells_no_failure(lines: Sequence[LogLine]) -> bool:
 
 def _is_marked_as_wish(lines: Sequence[LogLine]) -> bool:
     """Whether a text has the mark of a wish, and no program reports a failure in it."""
-    marked = any(line.text == _WISH for line in lines[:MOST_OF_CHANGE])
+    marked = any(line.text == WISH_MARK for line in lines[:MOST_OF_CHANGE])
     return marked and not any(line.level in FAILING or frame_of(line) is not None for line in lines)
 
 

@@ -13,7 +13,13 @@ from service.startup_log.prose.complaints import (
     is_titled_as_commit,
     lists_tasks,
 )
-from service.startup_log.prose.general_texts import PERMALINK, compares_engines, is_guide, reviews_code
+from service.startup_log.prose.general_texts import (
+    PERMALINK,
+    WISH_MARK,
+    compares_engines,
+    is_guide,
+    reviews_code,
+)
 from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
 from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
@@ -71,7 +77,8 @@ _OF_TAGS: Final = (
 """Kinds by the tags of issues' titles."""
 _OF_HEADINGS: Final = (
     (re.compile(r"(?i)^#{1,4} .{0,4}the feature, motivation and pitch"), TextKind.WISH),
-    (re.compile(r"(?i)^#{0,4}\s?\*{0,2}is your feature request related|^/kind feature$"), TextKind.WISH),
+    (re.compile(r"(?i)^#{0,4}\s?\*{0,2}is your feature request related"), TextKind.WISH),
+    (re.compile(rf"^{WISH_MARK}$"), TextKind.WISH),
     (re.compile(r"(?i)^#{1,4} (?:motivation|proposed change)\b"), TextKind.PROPOSAL),
     (re.compile(r"(?i)^#{1,4} how would you like to use"), TextKind.QUESTION),
     (re.compile(r"(?i)^#{1,4} .{0,4}the doc issue"), TextKind.DOCUMENTATION),
