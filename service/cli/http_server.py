@@ -11,7 +11,8 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.server import ServerState
 
-from service.api.connections import ConnectionLimits, connections_allowed, protocol_of
+from service.api.connections.connection_limits import ConnectionLimits, connections_allowed
+from service.api.connections.server_protocol import protocol_of
 from service.api.garbage_collection import QuietCollections, postpone_full_collections
 from service.api.middleware.connection_gate import ADMIN
 from service.api.refusals import RefusalLog

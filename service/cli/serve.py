@@ -91,7 +91,7 @@ def _serve(
     gc.disable()  # until the service has started, for the reason that `main` gives
     # Imported here: the process that only starts others needs none of it.
     with stored_methods(), deferred_validators():
-        from service.api.connections import listens_on_loopback  # noqa: PLC0415
+        from service.api.connections.connection_limits import listens_on_loopback  # noqa: PLC0415
         from service.api.tracing import ExtraMissing  # noqa: PLC0415
         from service.bootstrap import build_app  # noqa: PLC0415
         from service.cli.http_server import HttpServer, ServedSockets  # noqa: PLC0415

@@ -17,16 +17,15 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from service.api.app import create_app
-from service.api.connections import (
-    LINGER_SECONDS,
+from service.api.connections.connection_limits import (
     OPERATORS_CONNECTIONS,
     RESERVED_FILES,
     ConnectionLimits,
-    OnRefusal,
     connections_allowed,
     listens_on_loopback,
-    protocol_of,
 )
+from service.api.connections.limited_connection import LINGER_SECONDS, OnRefusal
+from service.api.connections.server_protocol import protocol_of
 from service.api.refusals import ConnectionRefusal
 from service.application.services import Services
 

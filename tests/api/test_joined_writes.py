@@ -6,7 +6,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.joined_writes import SMALL_BYTES, JoinedWrites
+from service.api.connections.joined_writes import SMALL_BYTES, JoinedWrites
 
 
 class Recorder:

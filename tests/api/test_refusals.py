@@ -14,7 +14,8 @@ from uvicorn.server import ServerState
 
 from service.api.app import create_app
 from service.api.app_options import AppOptions
-from service.api.connections import OPERATORS_CONNECTIONS, ConnectionLimits, protocol_of
+from service.api.connections.connection_limits import OPERATORS_CONNECTIONS, ConnectionLimits
+from service.api.connections.server_protocol import protocol_of
 from service.api.metrics import Metrics
 from service.api.refusals import LOG_SECONDS, ConnectionRefusal, RefusalLog
 from service.bootstrap import build_app, build_services

@@ -7,7 +7,7 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.api.connections import LimitedConnection
+from service.api.connections.limited_connection import LimitedConnection
 
 MOST_HEAD_BYTES: Final = 128 << 10
 """Bytes of a request's head that are stored. ``BodyLimit`` refuses shorter ones that are too long, too."""

@@ -12,31 +12,16 @@ is cut off.
 
 import asyncio
 import socket
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
-from importlib.util import find_spec
-from ipaddress import ip_address
 from typing import Any, ClassVar, Final, TypeAlias
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
+from service.api.connections.connection_limits import OPERATORS_CONNECTIONS, ConnectionLimits
+from service.api.connections.joined_writes import JoinedWrites
 from service.api.errors import SlowRequest, TooManyConnections
-from service.api.joined_writes import JoinedWrites
 from service.api.middleware.connection_gate import OVER_LIMIT
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
 from service.api.refusals import ConnectionRefusal
-
-if sys.platform != "win32":
-    import resource
-
-RESERVED_FILES: Final = 128
-"""Files that the process opens beside callers' connections: databases, the Hub, its own code."""
-OPERATORS_CONNECTIONS: Final = 32
-"""Connections beyond the limit that are still accepted, so that operators are answered."""
-
 
 LINGER_SECONDS: Final = 1.0
 """Time for which a refused connection is still read: closing it at once could take back the answer."""
@@ -48,50 +33,6 @@ Its caller was accepted, and may have sent the request already: to close the con
 """
 
 OnRefusal: TypeAlias = Callable[[ConnectionRefusal], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Limits of one server's connections. Times are in seconds."""
-
-    connections: int
-    head: float = 10
-    """From the start of a connection, or the first byte of a later request, to the end of its head."""
-    body: float = 60
-    """From the end of the head to the end of the body."""
-    drain: float = 30
-    """Time in which the caller must read ``drain_bytes`` of a waiting answer, or the connection is closed."""
-    drain_bytes: int = 1 << 20
-    """Bytes to read in that time, or the rest of the answer if that is less."""
-    unread_bytes: int = 64 << 20
-    """Bytes of all answers that wait to be read."""
-
-
-def connections_allowed(wanted: int) -> int:
-    """Return how many of the wanted connections the process can open files for.
-
-    The limit on open files is raised for that as far as the system allows.
-    """
-    if sys.platform == "win32":
-        return wanted
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + RESERVED_FILES + OPERATORS_CONNECTIONS
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-        except (ValueError, OSError):
-            raised = soft
-        return max(1, min(wanted, raised - RESERVED_FILES - OPERATORS_CONNECTIONS))
-    return wanted
-
-
-def listens_on_loopback(host: str) -> bool:
-    """Whether an address or a name to listen on can be reached from this machine alone."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 class LimitedConnection:
@@ -261,52 +202,6 @@ class LimitedConnection:
         if self._draining is not None:
             self._draining.cancel()
             self._draining = None
-
-
-class LimitedProtocol(LimitedConnection, H11Protocol):
-    """HTTP/1.1 of one connection, within limits, read in Python."""
-
-    def data_received(self, data: bytes) -> None:
-        """Take what the caller sent; the head's time limit starts with its first byte."""
-        if self._refused:
-            return
-        if self._awaited is None and self.conn.their_state is h11.IDLE:
-            self._expect("head")
-        self._head_begun = True
-        super().data_received(data)
-
-    def handle_events(self) -> None:
-        """Begin the requests that have been received."""
-        self._tell_whether_over_limit()
-        super().handle_events()
-        self._note_last_request()
-        state = self.conn.their_state
-        if state is h11.SEND_BODY:
-            self._expect("body")
-        elif state is not h11.IDLE:
-            self._expect(None)
-            self.idle.pop(self, None)
-
-    def on_response_complete(self) -> None:
-        """Count the connection as idle until its next request."""
-        if not self.transport.is_closing():
-            self.idle[self] = None
-        super().on_response_complete()
-
-
-def protocol_of(limits: ConnectionLimits, *refused: OnRefusal, compiled: bool = True) -> type[Any]:
-    """Return the protocol of one server's connections; ``refused``: called with each refusal's reason.
-
-    ``compiled``: read requests by httptools, which is compiled code, where it is installed.
-    """
-    protocol: type[asyncio.Protocol] = LimitedProtocol
-    if compiled and find_spec("httptools") is not None:
-        from service.api.compiled_connections import CompiledProtocol  # noqa: PLC0415 - needs httptools
-
-        protocol = CompiledProtocol
-    return type(
-        "ServersProtocol", (protocol,), {"limits": limits, "idle": {}, "unread": {}, "refused": refused}
-    )
 
 
 def _refusal(error: Exception) -> bytes:

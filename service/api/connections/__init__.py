@@ -1,0 +1,1 @@
+"""Connections of callers: their limits, and the protocols that read them."""
