@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from service.api.problems.handlers import MEDIA_TYPE, problem_of
 from service.application.schemas.answers.problem import Problem
-from service.application.schemas.requests.plan_format import Format
+from service.application.text.plan_format import Format
 from service.nearest_names import nearest
 
 JSON: Final = "application/json"

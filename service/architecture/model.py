@@ -14,7 +14,7 @@ from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.layers.model_ends import PLAIN_ENDS, ModelEnds, PerLayerEmbedding
 from service.architecture.layers.recurrence import Recurrence
 from service.architecture.layers.stage_frame import ENDS_ONLY, StageFrame
-from service.architecture.mistral_format.files import ModelFiles
+from service.architecture.model_files import ModelFiles
 from service.architecture.pooling import GENERATES, PoolingFields, PoolingHead
 from service.architecture.quantization import Quantization
 from service.architecture.rotary import RotaryTable

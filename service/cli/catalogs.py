@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from service.application.catalogs.choice_catalog import choices_by_flag
-from service.application.catalogs.engine_catalog import engine_list
 from service.application.catalogs.model_catalog import BundledModel, bundled_models
+from service.application.schemas.answers.engine_list import engine_list
 from service.application.schemas.answers.hardware import GpuAnswer, GpuList
 from service.application.schemas.answers.model import ModelList
 from service.application.text.layout import NARROWEST

@@ -6,7 +6,7 @@ from typing import Annotated, Any, BinaryIO, Final, Literal
 import typer
 
 from service.application.schemas.requests.engine_parameters import EngineParameters
-from service.application.schemas.requests.plan_format import Format
+from service.application.text.plan_format import Format
 from service.cli.options import ENGINES_DEFAULTS, with_options
 from service.cli.plan import ANY, COMMAND, EVERY, IN_WORDS, ONLY, SORT, plan
 

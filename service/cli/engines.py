@@ -14,9 +14,9 @@ from service.application.plans.any_engine import answer_of_engines, any_question
 from service.application.plans.engine_requests import engines_answer, read_any_body
 from service.application.plans.gguf_requests import question_of, read_model
 from service.application.schemas.requests.engine_body import EngineBody, LlamaBody
-from service.application.schemas.requests.plan_format import Format
 from service.application.text.engines_table import engines_text
 from service.application.text.layout import TextOptions
+from service.application.text.plan_format import Format
 from service.application.text.words import printable
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client

@@ -18,8 +18,8 @@ from service.application.problems.given_members import read_given
 from service.application.schemas.parts import Parts
 from service.application.schemas.requests.engine_parameters import OTHERS, EngineParameters, read_flags
 from service.application.schemas.requests.plan_body import MAX_COMMAND, PlanBody
-from service.application.schemas.requests.plan_format import Format
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, TextOptions
+from service.application.text.plan_format import Format
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.cli.hub_client import hub_client

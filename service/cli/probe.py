@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from service.application.schemas.requests.plan_format import Format
 from service.application.schemas.requests.plan_parameters import PlanParameters
+from service.application.text.plan_format import Format
 from service.cli.bad_input import exits_on_bad_input, with_config
 from service.cli.exit_codes import ExitCode
 from service.cli.options import ENGINES_DEFAULTS, option, with_options

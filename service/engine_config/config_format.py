@@ -8,9 +8,9 @@ from packaging.version import Version
 from service.architecture.config import InvalidConfig, read_document
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.mistral_format.dialect import Dialect, RefusedParams
-from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.mistral_format.translation import read_params
 from service.architecture.model import ModelArchitecture
+from service.architecture.model_files import ModelFiles
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import RELEASES, rules_for

@@ -53,7 +53,7 @@ from service.memory.mega_moe import exchanges_in_kernel
 from service.memory.profile_run import ProfileRun
 from service.memory.ranges import MibRange, Range
 from service.memory.rejection import RejectionRun
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from service.memory.weights.schemes.quantized import FLOAT32
 from service.units import MIB
 

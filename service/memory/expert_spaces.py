@@ -13,7 +13,7 @@ from service.memory.compressed_spaces import compressed_mixers
 from service.memory.interval import around
 from service.memory.mega_moe import exchanges_in_kernel
 from service.memory.profile_run import ProfileRun
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 
 GATHERED: Final = (
     "assumed: experts receive the tokens of all data parallel ranks; their work space depends on the kernel "

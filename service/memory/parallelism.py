@@ -7,7 +7,7 @@ from typing import Final
 from service.architecture.model import ModelArchitecture
 from service.architecture.pipeline import model_stages
 from service.memory.media_choices import ALL_MEDIA, MediaChoices
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 
 ELEMENT_BYTES: Final[Mapping[str, int]] = {"bfloat16": 2, "float16": 2, "float32": 4}
 

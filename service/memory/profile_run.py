@@ -7,7 +7,7 @@ from service.architecture.layers.compressed_attention import CompressedAttention
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
 from service.memory.media_choices import ALL_MEDIA, MediaChoices
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from service.memory.weights.weight_layout import TowerLayout
 
 PLAIN_TOWERS: Final = TowerLayout(

@@ -13,9 +13,9 @@ from packaging.version import Version
 from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import InvalidConfig
 from service.architecture.mistral_format.dialect import Dialect
-from service.architecture.mistral_format.files import ModelFiles, is_params
 from service.architecture.mistral_format.translation import translate
 from service.architecture.model import ModelArchitecture
+from service.architecture.model_files import ModelFiles, is_params
 from service.architecture.reading import UnknownArchitecture
 from service.engine_config.config_format import as_written_for, read_files
 from service.engines.flags import ServeFlags

@@ -31,7 +31,7 @@ from service.memory.budget_types import Estimate
 from service.memory.constants import constants_at
 from service.memory.media_choices import ALL_MEDIA, MediaChoice, MediaChoices
 from service.memory.profile_run import ProfileRun
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 

@@ -21,7 +21,7 @@ from service.memory.activation import activation
 from service.memory.compressed_spaces import compressed_peak, gathered_bytes, kernel_heads
 from service.memory.constants import constants_at
 from service.memory.profile_run import ProfileRun
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from service.units import GIB, MIB
 from tests.memory.recorded import bundled
 

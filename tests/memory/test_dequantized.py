@@ -10,7 +10,7 @@ from service.memory.constants import constants_at
 from service.memory.dequantized import dequantized_matrices
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from tests.memory.recorded import altered
 
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}

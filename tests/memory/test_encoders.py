@@ -14,7 +14,7 @@ from service.memory.budget_types import Basis, Estimate
 from service.memory.constants import constants_at
 from service.memory.encoders import EncodedItems, encoded_items, encoders
 from service.memory.profile_run import ProfileRun
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from service.units import GIB
 from tests.memory.recorded import altered, bundled
 

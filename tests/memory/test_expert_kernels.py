@@ -17,7 +17,7 @@ from service.memory.expert_spaces import (
 )
 from service.memory.mega_moe import symmetric_buffer
 from service.memory.profile_run import ProfileRun
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from tests.memory.recorded import altered, bundled
 
 FLASH = bundled("deepseek-ai/DeepSeek-V4-Flash")

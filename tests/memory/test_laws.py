@@ -19,8 +19,8 @@ from service.memory.constants import constants_at
 from service.memory.graphs import Capture, capture_sizes, cuda_graphs
 from service.memory.interval import difference, total
 from service.memory.parallelism import Parallelism
+from service.memory.shards import Shards
 from service.memory.weights.counts.parameters import parameter_bytes, parameter_bytes_per_stage
-from service.memory.weights.modules import Shards
 from tests.memory.recorded import SNAPSHOT, bundled
 
 RELEASE = Version("0.24.0")

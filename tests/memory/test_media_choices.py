@@ -13,8 +13,8 @@ from service.memory.encoders import encoded_items, encoders
 from service.memory.media_choices import MediaChoices, squares
 from service.memory.parallelism import Parallelism
 from service.memory.profile_run import ProfileRun
+from service.memory.shards import Shards
 from service.memory.weights.counts.parameters import parameter_bytes
-from service.memory.weights.modules import Shards
 from service.memory.weights.weight_layout import weight_layout_at
 from tests.memory.recorded import altered, bundled, records
 from tests.memory.test_encoders import QWEN3_VL, QWEN25_VL

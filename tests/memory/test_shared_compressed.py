@@ -7,7 +7,7 @@ from service.advisor.request.plan_request import EngineChoice, Model, PlanReques
 from service.engines.flags import ServeFlags
 from service.gpus.catalog import find_gpu
 from service.memory.host import PINNED, HostFlags, host_memory
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 from service.memory.weights.resident.batch_buffers import ngram_bytes, selection_bytes
 from service.memory.weights.weight_stage import WeightStage
 from service.units import GIB

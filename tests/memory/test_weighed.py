@@ -40,8 +40,8 @@ from packaging.version import Version
 
 from service.advisor.candidates.engine_start import resolved
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.mistral_format.files import ModelFiles, is_params
 from service.architecture.model import ModelArchitecture
+from service.architecture.model_files import ModelFiles, is_params
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.engine_config.config_format import read_files
 from service.engine_config.null_fields import check_null_fields

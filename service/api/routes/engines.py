@@ -1,8 +1,8 @@
 """Routes of engines and their releases."""
 
 from service.api.routes.route_list import RouteList
-from service.application.catalogs.engine_catalog import engine_list
 from service.application.schemas.answers.engine import EngineList
+from service.application.schemas.answers.engine_list import engine_list
 
 router = RouteList(tags=["engines"])
 

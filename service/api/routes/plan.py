@@ -43,10 +43,10 @@ from service.application.schemas.answers.plan import PlanAnswer
 from service.application.schemas.parts import Parts
 from service.application.schemas.requests.engine_body import AnyBody, EngineBody
 from service.application.schemas.requests.plan_body import PlanBody
-from service.application.schemas.requests.plan_format import Format
 from service.application.schemas.requests.plan_query import PlanQuery, WrittenForm
 from service.application.services import Services
 from service.application.text.engines_table import engines_text
+from service.application.text.plan_format import Format
 from service.application.text.plan_text import plan_text
 
 router = RouteList(tags=["plan"], route_class=AnsweredBefore)

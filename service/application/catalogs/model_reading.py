@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from service.advisor.request.plan_request import Model
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.model import ModelArchitecture
+from service.architecture.model_files import ModelFiles
 from service.architecture.pooling import SentenceFiles, SequencePooling
 from service.architecture.reading import UnknownArchitecture, read_architecture
 from service.engine_config.config_format import read_files

@@ -13,7 +13,7 @@ from service.application.run_cpu_bound import run_cpu_bound
 from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import PlanServices
 from service.architecture.config import InvalidConfig, read_document
-from service.architecture.mistral_format.files import ModelFiles, is_params
+from service.architecture.model_files import ModelFiles, is_params
 from service.architecture.overrides import overridden
 from service.architecture.reading import UnknownArchitecture, read_architecture, with_modelopt_file
 from service.engine_config.config_format import read_files

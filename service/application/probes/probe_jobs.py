@@ -19,7 +19,7 @@ from service.application.schemas.probes.lease import STATES, ResultInput
 from service.application.schemas.probes.probe import ProbeBody, QueuedFor
 from service.application.schemas.requests.plan_body import PlanBody
 from service.application.services import Probes, Services
-from service.architecture.mistral_format.files import is_params
+from service.architecture.model_files import is_params
 from service.architecture.reading import with_modelopt_file
 from service.calibration.measurement import (
     MeasuredModel,

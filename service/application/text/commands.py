@@ -9,7 +9,6 @@ from typing import Final
 
 from service.advisor.candidates.plan_types import Candidate, GpuPlan, Plan
 from service.advisor.candidates.verdict import Verdict
-from service.application.schemas.requests.plan_format import CommandFormat
 from service.application.text.compose import compose_file, compose_service
 from service.application.text.container import (
     CACHE,
@@ -29,6 +28,7 @@ from service.application.text.container import (
     slice_words,
 )
 from service.application.text.kubernetes import kubernetes
+from service.application.text.plan_format import CommandFormat
 from service.application.text.words import printable, verdict_words
 from service.gpus.gpu_type import GpuType
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Final
 
-from service.application.schemas.requests.plan_format import TextFormat
 from service.application.text.compose import compose_file
 from service.application.text.engine_commands import compose_service, docker_command, kubernetes_manifest
 from service.application.text.layout import DEFAULT_TEXT, Column, TextOptions, drawn, folded
+from service.application.text.plan_format import TextFormat
 from service.application.text.words import verdict_words
 from service.engine_plans.engine_plan import EnginePlan
 from service.engines_compared.comparison import EnginesCompared, GpuComparison, verdict_of

@@ -2,9 +2,9 @@
 
 from service.advisor.candidates.plan_types import Plan
 from service.application.errors import NothingToRun
-from service.application.schemas.requests.plan_format import TextFormat
 from service.application.text.commands import COMMANDS
 from service.application.text.layout import DEFAULT_TEXT, TextOptions
+from service.application.text.plan_format import TextFormat
 from service.application.text.table import render_plan
 
 

@@ -9,7 +9,6 @@ from service.advisor.candidates.verdict import Verdict
 from service.advisor.dry_runs.steps_of_advice import length_of
 from service.advisor.ranking.nearest_refused import nearest_refused
 from service.advisor.words.speed_words import number
-from service.application.schemas.answers.architecture import ArchitectureAnswer
 from service.application.text.command import command_lines
 from service.application.text.commands import for_shell
 from service.application.text.comparison import UNCHANGED, comparison_lines
@@ -34,6 +33,7 @@ from service.application.text.words import (
     verdict_words,
     weights_words,
 )
+from service.architecture.layer_kinds import mixer_kinds
 from service.engine_config.cache_dtype import canonical
 from service.engines.refusal import Stage
 from service.launch_command.command_reading import CommandReading
@@ -80,15 +80,17 @@ def render_plan(plan: Plan, options: TextOptions = DEFAULT_TEXT) -> str:
 
 def _heading(plan: Plan, width: int) -> Iterator[str]:
     model, engine = plan.model, plan.engine
-    architecture = ArchitectureAnswer.of(model.architecture)
-    layers = ", ".join(f"{kind.layers} {kind.kind.replace('_', ' ')}" for kind in architecture.attention)
+    architecture = model.architecture
+    kinds = mixer_kinds(architecture).most_common()
+    layers = ", ".join(f"{count} {kind.replace('_', ' ')}" for (kind, _), count in kinds)
     patches = f" with {', '.join(engine.patches)}" if engine.patches else ""
     revision = f" at {model.revision[:12]}" if model.revision else ""
     name = " ".join(printable(model.id).split())
     words = f"{name}{revision} ({model.source}) on vLLM {engine.version}{patches}"
     yield from folded(words, width, deeper="  ")
     yield from folded(
-        f"{architecture.class_name}, {architecture.dtype}, {architecture.num_layers} layers: {layers}",
+        f"{architecture.named_class or architecture.class_name}, {architecture.dtype}, "
+        f"{architecture.num_layers} layers: {layers}",
         width,
         deeper="  ",
     )

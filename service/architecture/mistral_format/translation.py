@@ -8,7 +8,6 @@ from typing import Final
 
 from service.architecture.config import Config, InvalidConfig, read_document
 from service.architecture.mistral_format.dialect import Dialect, DialectPart, RefusedParams
-from service.architecture.mistral_format.files import ModelFiles
 from service.architecture.mistral_format.sections import (
     Fields,
     check_length_scaling,
@@ -20,6 +19,7 @@ from service.architecture.mistral_format.sections import (
     windows,
 )
 from service.architecture.model import ModelArchitecture
+from service.architecture.model_files import ModelFiles
 from service.architecture.reading import read_architecture, with_modelopt_file
 from service.architecture.text_part import text_part
 

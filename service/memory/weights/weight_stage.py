@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.memory.weights.modules import Shards
+from service.memory.shards import Shards
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Answers about a model's architecture: its layers, their order, and what they cache."""
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import asdict, replace
@@ -13,10 +12,10 @@ from pydantic import Field
 
 from service.application.schemas.base import Output
 from service.application.schemas.members import WrittenMember
+from service.architecture.layer_kinds import kind_name, kind_of_mixer
 from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import FeedForward, Mixer
 from service.architecture.layers.mla import MultiHeadLatentAttention
-from service.architecture.layers.recurrence import Recurrence
 from service.architecture.long_lists import LONG_LISTS
 from service.architecture.model import ModelArchitecture
 from service.kv_cache.per_token import token_bytes
@@ -177,8 +176,8 @@ def _summary(model: ModelArchitecture) -> dict[str, Any]:
         "hidden_size": model.hidden_size,
         "vocab_size": model.vocab_size,
         "num_layers": model.num_layers,
-        "attention": _kinds(_mixer(layer.mixer) for layer in model.layers),
-        "feed_forward": _kinds((_name(layer.feed_forward), layer.feed_forward) for layer in model.layers),
+        "attention": _kinds(kind_of_mixer(layer.mixer) for layer in model.layers),
+        "feed_forward": _kinds((kind_name(layer.feed_forward), layer.feed_forward) for layer in model.layers),
         "context": ContextAnswer.model_validate(model.context),
         "quantization": QuantizationAnswer.model_validate(quantization) if quantization else None,
         "tie_word_embeddings": model.tie_word_embeddings,
@@ -187,17 +186,17 @@ def _summary(model: ModelArchitecture) -> dict[str, Any]:
 
 
 def _runs(model: ModelArchitecture) -> Iterator[LayerRun]:
-    mixers = _positions(_mixer(layer.mixer) for layer in model.layers)
-    networks = _positions((_name(layer.feed_forward), layer.feed_forward) for layer in model.layers)
+    mixers = _positions(kind_of_mixer(layer.mixer) for layer in model.layers)
+    networks = _positions((kind_name(layer.feed_forward), layer.feed_forward) for layer in model.layers)
     alike = groupby(enumerate(model.layers), key=lambda pair: replace(pair[1], norms=0))
     for layer, run in alike:
         indices = [index for index, _ in run]
         yield LayerRun(
             first=indices[0],
             last=indices[-1],
-            attention=mixers[_mixer(layer.mixer)],
-            feed_forward=networks[_name(layer.feed_forward), layer.feed_forward],
-            state_beside=None if layer.beside is None else _name(layer.beside),
+            attention=mixers[kind_of_mixer(layer.mixer)],
+            feed_forward=networks[kind_name(layer.feed_forward), layer.feed_forward],
+            state_beside=None if layer.beside is None else kind_name(layer.beside),
             reads_cache_of=layer.mixer.shares_cache_of if isinstance(layer.mixer, Attention) else None,
         )
 
@@ -210,7 +209,7 @@ def _positions(parts: Iterable[Part]) -> dict[Part, int]:
 def _states(model: ModelArchitecture) -> list[StateShapes]:
     return [
         StateShapes(
-            kind=_name(mixer),
+            kind=kind_name(mixer),
             layers=count,
             convolution=list(state_shape(mixer, 1).convolution),
             recurrent=list(state_shape(mixer, 1).recurrent),
@@ -222,26 +221,6 @@ def _states(model: ModelArchitecture) -> list[StateShapes]:
 def _number(size: Fraction) -> int | float:
     """Return bytes as an integer where they are whole; a compressed token takes a fraction of a byte."""
     return int(size) if size.denominator == 1 else round(float(size), 3)
-
-
-def _mixer(mixer: Mixer) -> tuple[str, Mixer]:
-    if not isinstance(mixer, Attention):
-        return _name(mixer), mixer
-    if mixer.cross:
-        return "cross_attention", mixer
-    if mixer.encodes:
-        return "encoder_attention" if mixer.sliding_window is None else "encoder_sliding_window", mixer
-    window = "full_attention" if mixer.sliding_window is None else "sliding_window"
-    if mixer.attention_chunk_size is not None:
-        window = "chunked_local_attention"
-    if mixer.shares_cache_of is None:
-        return window, mixer
-    # Which earlier layer is read does not make layers differ.
-    return f"{window}_shared_cache", replace(mixer, shares_cache_of=None)
-
-
-def _name(part: Mixer | FeedForward | Recurrence) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(part).__name__).lower()
 
 
 def _kinds(parts: Iterable[tuple[str, Mixer | FeedForward]]) -> list[LayerKind]:

@@ -20,9 +20,9 @@ from service.application.schemas.requests.plan_body import (
     Revision,
     engine_name,
 )
-from service.application.schemas.requests.plan_format import Format
 from service.application.schemas.requests.renamed import as_in_body
 from service.application.schemas.requests.workload import WorkloadInput
+from service.application.text.plan_format import Format
 from service.engine_plans.engine_plan import ENGINES, LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 
 

@@ -10,10 +10,10 @@ from service.application.schemas.base import Input, unchecked_default
 from service.application.schemas.flags.flag_types import MAX_BYTES, Name, as_written
 from service.application.schemas.flags.serve import ServeInput
 from service.application.schemas.requests.gpu_choice import MAX_GPUS, GpuChoice
-from service.application.schemas.requests.plan_format import Format
 from service.application.schemas.requests.price import MAX_PRICES, PRICE_KIND, PriceInput, PriceKindName
 from service.application.schemas.requests.renamed import as_in_body
 from service.application.schemas.requests.workload import WorkloadInput
+from service.application.text.plan_format import Format
 from service.engine_plans.engine_plan import ENGINES
 from service.engines.flag_values import read_count
 from service.nearest_names import nearest, quoted

@@ -6,8 +6,8 @@ from pydantic import ConfigDict, Field
 
 from service.application.schemas.base import Input
 from service.application.schemas.requests.engine_parameters import EngineParameters
-from service.application.schemas.requests.plan_format import Format
 from service.application.text.layout import NARROWEST, WIDEST, WIDTH, Kept, Order, TextOptions
+from service.application.text.plan_format import Format
 
 
 class WrittenForm(Input):

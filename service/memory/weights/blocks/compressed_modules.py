@@ -1,12 +1,12 @@
 """The modules of compressed attention: vLLM 0.32.0, models/deepseek_v4/attention.py and compressor.py."""
 
 from service.architecture.layers.compressed_attention import CompressedAttention, SharedCompressedAttention
+from service.memory.shards import Shards
 from service.memory.weights.blocks.recurrent_modules import FLOAT32_BYTES
 from service.memory.weights.modules import (
     Linear,
     Modules,
     PlainModule,
-    Shards,
 )
 
 

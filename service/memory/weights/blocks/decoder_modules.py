@@ -16,6 +16,7 @@ from service.architecture.layers.recurrence import (
     ShortConvolution,
 )
 from service.architecture.layers.sparse_indexers import RegionIndexer
+from service.memory.shards import Shards
 from service.memory.weights.blocks.built import Built
 from service.memory.weights.blocks.compressed_modules import compressed_modules, shared_compressed_modules
 from service.memory.weights.blocks.feed_forward_modules import feed_forward_modules
@@ -27,7 +28,6 @@ from service.memory.weights.modules import (
     Module,
     Modules,
     PlainModule,
-    Shards,
 )
 from service.units import next_power_of_two
 

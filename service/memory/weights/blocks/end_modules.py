@@ -9,7 +9,13 @@ from service.architecture.layers.stage_frame import ENDS_ONLY
 from service.architecture.model import ModelArchitecture
 from service.architecture.pooling import PoolingHead
 from service.memory.parallelism import ELEMENT_BYTES
-from service.memory.weights.modules import Linear, Modules, OutputEmbedding, PlainModule, Shards
+from service.memory.shards import Shards
+from service.memory.weights.modules import (
+    Linear,
+    Modules,
+    OutputEmbedding,
+    PlainModule,
+)
 from service.memory.weights.schemes.quantized import FLOAT32, HALF
 from service.memory.weights.weight_layout import StageLayout
 

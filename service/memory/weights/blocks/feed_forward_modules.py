@@ -5,8 +5,15 @@ from typing import assert_never
 from service.architecture.layers.decoder_layer import FeedForward
 from service.architecture.layers.experts import MixtureOfExperts
 from service.architecture.layers.feed_forward import DenseFeedForward, NoFeedForward
+from service.memory.shards import Shards
 from service.memory.weights.blocks.built import Built
-from service.memory.weights.modules import PARTS_OF_GATED, Experts, Linear, Modules, PlainModule, Shards
+from service.memory.weights.modules import (
+    PARTS_OF_GATED,
+    Experts,
+    Linear,
+    Modules,
+    PlainModule,
+)
 from service.units import round_up
 
 FLOAT32_BYTES = 4

@@ -1,7 +1,12 @@
 """The modules of multi-head latent attention and of its indexer: vLLM 0.24.0, models/deepseek_v2.py."""
 
 from service.architecture.layers.mla import MultiHeadLatentAttention
-from service.memory.weights.modules import Linear, Modules, PlainModule, Shards
+from service.memory.shards import Shards
+from service.memory.weights.modules import (
+    Linear,
+    Modules,
+    PlainModule,
+)
 
 FLOAT32_BYTES = 4
 

@@ -14,11 +14,11 @@ from service.architecture.layers.recurrence import (
     Recurrence,
     ShortConvolution,
 )
+from service.memory.shards import Shards
 from service.memory.weights.modules import (
     Linear,
     Modules,
     PlainModule,
-    Shards,
 )
 from service.units import round_up
 

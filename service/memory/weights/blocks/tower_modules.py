@@ -6,13 +6,13 @@ from typing import Final
 from service.architecture.encoders.tower import Projection, Split, Tower
 from service.architecture.model import ModelArchitecture
 from service.memory.media_choices import MediaChoices
+from service.memory.shards import Shards
 from service.memory.weights.modules import (
     PARTS_OF_GATED,
     PARTS_OF_QKV,
     Linear,
     Modules,
     PlainModule,
-    Shards,
 )
 from service.memory.weights.weight_layout import TowerLayout
 

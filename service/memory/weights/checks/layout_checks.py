@@ -19,6 +19,7 @@ from service.engines.rules.layouts import LayoutRules
 from service.engines.rules.packed_experts import PackedExpertRules
 from service.engines.rules.quark import QuarkRules
 from service.memory.parallelism import Parallelism
+from service.memory.shards import Shards
 from service.memory.weights.checks.auto_round_checks import auto_round_experts, auto_round_faults
 from service.memory.weights.checks.compressed_checks import (
     compressed_experts,
@@ -37,7 +38,11 @@ from service.memory.weights.counts.parameters import (
     modules_of_ends,
     tower_modules_of,
 )
-from service.memory.weights.modules import Experts, Linear, Module, Shards
+from service.memory.weights.modules import (
+    Experts,
+    Linear,
+    Module,
+)
 from service.memory.weights.schemes.module_bytes import AS_STORED
 from service.memory.weights.schemes.module_schemes import AWQ_METHODS, COMPRESSED_TENSORS, MODELOPT_MIXED
 from service.memory.weights.schemes.quantized import refines, runs_on_marlin

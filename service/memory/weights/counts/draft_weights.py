@@ -12,16 +12,15 @@ from service.engines.releases import rules_for
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
 from service.memory.parallelism import Parallelism
+from service.memory.shards import VOCABULARY_PADDING, Shards
 from service.memory.weights.blocks.built import Built
 from service.memory.weights.blocks.decoder_modules import layer_modules
 from service.memory.weights.counts.parameters import cache_scales, parameter_bytes_per_stage
 from service.memory.weights.modules import (
-    VOCABULARY_PADDING,
     Linear,
     Modules,
     OutputEmbedding,
     PlainModule,
-    Shards,
 )
 from service.memory.weights.names.spellings import USUAL
 from service.memory.weights.schemes.module_bytes import ModuleBytes

@@ -18,6 +18,7 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.releases import rules_for
 from service.memory.parallelism import Parallelism
+from service.memory.shards import Shards
 from service.memory.weights.blocks.built import Built
 from service.memory.weights.blocks.decoder_modules import layer_modules
 from service.memory.weights.blocks.end_modules import end_modules
@@ -28,7 +29,6 @@ from service.memory.weights.modules import (
     Module,
     Modules,
     PlainModule,
-    Shards,
 )
 from service.memory.weights.names.spellings import spelling_of
 from service.memory.weights.schemes.module_bytes import ModuleBytes

@@ -8,7 +8,13 @@ from service.architecture.model import ModelArchitecture
 from service.engines.rules.adapters import AdapterRules
 from service.memory.budget_types import Basis, Estimate
 from service.memory.interval import around, exact
-from service.memory.weights.modules import Experts, Linear, Module, PlainModule, Shards
+from service.memory.shards import Shards
+from service.memory.weights.modules import (
+    Experts,
+    Linear,
+    Module,
+    PlainModule,
+)
 from service.units import ceil_div, round_up
 
 SOURCE: Final = (

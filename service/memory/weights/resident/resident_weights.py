@@ -10,8 +10,8 @@ from service.architecture.model import ModelArchitecture
 from service.memory.budget_types import Basis, Estimate, WeightsEstimate
 from service.memory.interval import around, exact, from_range, total
 from service.memory.ranges import MibRange, Range, for_capability
+from service.memory.shards import Shards
 from service.memory.weights.blocks.mla_modules import mla_expansion
-from service.memory.weights.modules import Shards
 from service.memory.weights.resident.batch_buffers import BFLOAT16_BYTES, batch_buffers
 from service.memory.weights.schemes.quantized import FLOAT32
 from service.memory.weights.weight_layout import StageLayout
