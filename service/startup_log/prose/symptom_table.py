@@ -156,23 +156,31 @@ def vocabulary() -> Vocabulary:
 
     forms = {name: re.compile(pattern) for name, pattern in table["forms"].items()}
 
-    def group(text: str) -> WordGroup:
+    @cache  # many texts name one family
+    def alternatives(text: str) -> tuple[tuple[str, ...], tuple[re.Pattern[str], ...]]:
         words: list[str] = []
         known_by_form: list[re.Pattern[str]] = []
         for each in text.split(OR):
             if each.startswith(FAMILY):
-                family = group(families[each[1:]])
-                words.extend(family.words)
-                known_by_form.extend(family.forms)
+                of_family = alternatives(families[each[1:]])
+                words.extend(of_family[0])
+                known_by_form.extend(of_family[1])
             elif each.startswith(FORM):
                 known_by_form.append(forms[each[1:]])
             else:
                 words.append(_spelled(each))
-        unclear = frozenset(word for word in words if any(each in word for each in vague))
-        return WordGroup(tuple(dict.fromkeys(words)), tuple(dict.fromkeys(known_by_form)), unclear)
+        return tuple(dict.fromkeys(words)), tuple(dict.fromkeys(known_by_form))
 
-    vague: frozenset[str] = frozenset()
-    vague = frozenset(group(families["no_reason"]).words)
+    vague, _ = alternatives(families["no_reason"])
+
+    @cache
+    def is_vague(word: str) -> bool:
+        return any(each in word for each in vague)
+
+    def group(text: str) -> WordGroup:
+        words, known_by_form = alternatives(text)
+        return WordGroup(words, known_by_form, frozenset(filter(is_vague, words)))
+
     parts = frozenset(table["parts"]["causes"])
     reasons = frozenset(table["reasons"]["causes"])
 
