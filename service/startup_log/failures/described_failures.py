@@ -26,7 +26,7 @@ from service.startup_log.prose.labelled_parts import REASON, labelled
 from service.startup_log.prose.misspelt import misspelt
 from service.startup_log.prose.paraphrases import paraphrased_shortage
 from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences, title_of
-from service.startup_log.prose.symptoms import Described, complains, described, proposes, wishes
+from service.startup_log.prose.symptoms import Described, complains, described
 from service.startup_log.text.lines import LogLine
 
 _SHORTAGE: Final = next(cause for cause in CAUSES if cause.name == "kv_cache_smaller_than_one_request")
@@ -108,7 +108,7 @@ def in_words(lines: Sequence[LogLine]) -> Failure | None:
     """Return a failure that a person describes, or one of which the log only says that it happened."""
     lines = [line for line in lines if not (line.text.endswith(_CONFLICTS) or is_harmless(line))]
     said = sentences(lines)
-    if proposes(said) or describes_change(lines):
+    if describes_change(lines):
         return None
     shortage = paraphrased_shortage(lines)
     if shortage is not None:
@@ -162,8 +162,7 @@ def _complains_of(line: LogLine, cause: FailureCause, complaints: dict[LogLine, 
 
 
 def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | None:
-    """Return a failure in people's words that stand for one cause; a title that wishes something has none."""
-    wished = said[0].line.number if wishes(said) else 0
+    """Return a failure in people's words that stand for one cause."""
     failing = any(map(reports_failure, lines))
     complaints: dict[LogLine, bool] = {}
     texts = [line.text.casefold() if line.level not in QUIET else "" for line in lines]
@@ -175,10 +174,10 @@ def _in_prose(lines: Sequence[LogLine], said: Sequence[Sentence]) -> Failure | N
             *lines[at : at + 2],
         ]
         complains = failing or any(_complains_of(each, cause, complaints) for each in near)
-        if line.number != wished and complains:
+        if complains:
             return Failure("", line.text[:MAX_MESSAGE], line.number, cause, {}, paraphrased=True)
     found = misspelt(said, [words for _, words in _PROSE])
-    if found is None or found[0].line.number == wished:
+    if found is None:
         return None
     sentence, cause = found[0], _PROSE[found[1]][0]
     return Failure("", sentence.text[:MAX_MESSAGE], sentence.line.number, cause, {}, paraphrased=True)

@@ -63,10 +63,8 @@ from service.startup_log.failures.which_traceback import (
     with_calls_below,
     without_other_title,
 )
-from service.startup_log.prose.complaints import only_describes_change
-from service.startup_log.prose.documents import is_document
-from service.startup_log.prose.general_texts import tells_no_failure
 from service.startup_log.prose.kinds_of_texts import LEAST_ROWS
+from service.startup_log.prose.reports import WhatCounts, decide, telling_lines
 from service.startup_log.text.lines import LogLine
 
 DIED: Final = "engine_died_serving"
@@ -101,7 +99,11 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     """Return the root of a failure, or None if the log shows no failure."""
     lines = SearchedLines(lines)
     printed = printed_lines(lines)
-    no_report = only_describes_change(lines) or is_document(printed) or tells_no_failure(lines)
+    decision = decide(lines, printed)
+    no_report = decision.counts is WhatCounts.NOTHING
+    if decision.counts not in {WhatCounts.ALL, WhatCounts.NOTHING}:
+        lines = SearchedLines(telling_lines(lines, decision))
+        printed = printed_lines(lines)
     found = None if no_report else of_hang(_root_of(printed), printed)
     found = None if found is None else with_error_above(found, printed)
     if found is None or found.paraphrased:

@@ -11,7 +11,7 @@ from typing import Final
 from service.startup_log.errors.exceptions import raises
 from service.startup_log.errors.tracebacks import frame_of
 from service.startup_log.prose.complaints import FAILING, MOST_OF_CHANGE, is_about_failure
-from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences
+from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words, sentences, title_of
 from service.startup_log.prose.symptoms import BUG, met_failure
 from service.startup_log.text.lines import LogLine
 
@@ -96,6 +96,15 @@ _MENDS: Final = re.compile(
 )
 _OF_SEVERAL: Final = re.compile(r" (?:errors|failures|problems|issues|crashes|pitfalls|mistakes|hangs) ")
 """What the title of a guide says together: that it tells how to mend failures, and that these are several."""
+_GUIDE: Final = re.compile(
+    r" (?:guide|tutorial|cookbook|how to|recipes?|walkthrough|faq|checklist|best practices|quick ?start) $"
+)
+"""The title of a guide: `Qwen3 Usage Guide`."""
+_IF_SEEN: Final = re.compile(
+    r" if you (?:are |'re |re )?(?:see|seeing|get|getting|hit|hitting|face|facing|encounter|encountering|"
+    r"run into|running into|observe) "
+)
+"""What a guide says to a reader of an error that he may see."""
 _OWN: Final = re.compile(
     r" (?:i|we|i've|we've|i'm|we're) (?:[a-z]{1,12} ){0,2}(?:get|got|getting|hit|face|facing|see|saw|"
     r"encounter|encounters|encountered|ran into|run into|am|are having|have (?:the|an|this|a problem)) |"
@@ -120,8 +129,6 @@ _FINDINGS: Final = re.compile(
 )
 """What heads a list of what is wrong with code."""
 _FINDING: Final = re.compile(r"^(?:[-*+] |\*{0,2}\d{1,2}[.)]|#{2,4} \d{1,2}[.)])")
-WISH_MARK: Final = "/kind feature"
-"""The command with which the robot of Kubernetes' projects labels an issue (prow, plugins/label)."""
 PERMALINK: Final = re.compile("^(?:\\w.{1,100}\u00b6|[A-Z][\\w .,'()/&-]{1,100}#)$")
 """A heading with the sign that Sphinx and MkDocs put behind it."""
 _COMPARES: Final = re.compile(
@@ -144,11 +151,16 @@ _ENGINES: Final = (
 def is_guide(lines: Sequence[LogLine]) -> bool:
     """Whether a text explains failures in general: its title or its beginning says so, and nobody met one.
 
-    What it quotes of programs is an example then. A log beside it is somebody's own.
+    What it quotes of programs is an example then. A log beside it is somebody's own, and so are calls, but
+    where a guide quotes them for a reader who may see them.
     """
-    if any(line.is_logged or frame_of(line) is not None for line in lines):
+    if any(line.is_logged for line in lines):
+        return False
+    if any(frame_of(line) is not None for line in lines) and not _instructs(lines):
         return False
     begin = tuple(islice(sentences(lines[:MOST_OF_CHANGE]), MOST_SENTENCES))
+    if _instructs(lines):
+        return True
     if not begin or begin[0].tags or met_failure(begin):
         return False
     # A heading of few words is no sentence.
@@ -157,6 +169,16 @@ def is_guide(lines: Sequence[LogLine]) -> bool:
     if any(map(_TITLED.search, titles)) or any(_GENERAL.search(each.words) for each in begin):
         return True
     return _is_titled_as_guide(lines)
+
+
+def _instructs(lines: Sequence[LogLine]) -> bool:
+    """Whether a title is that of a guide, and the text says what to do about errors that a reader may see."""
+    title = title_of(lines)
+    if title is None or not _GUIDE.search(title.words):
+        return False
+    said = [plain_words(line.text[:LONGEST]) for line in lines[:MOST_OF_CHANGE] if " you " in line.text]
+    own = any(_OWN.search(plain_words(line.text[:LONGEST])) for line in lines[:MOST_OF_CHANGE])
+    return not own and any(map(_IF_SEEN.search, said))
 
 
 def _is_titled_as_guide(lines: Sequence[LogLine]) -> bool:
@@ -211,18 +233,7 @@ def compares_engines(title: Sentence) -> bool:
     return sum(each.search(title.words) is not None for each in _ENGINES) >= LEAST_ENGINES
 
 
-def tells_no_failure(lines: Sequence[LogLine]) -> bool:
-    """Whether a text explains failures in general, reviews code, wishes something, or documents."""
-    return is_guide(lines) or reviews_code(lines) or _is_page(lines) or _is_marked_as_wish(lines)
-
-
-def _is_marked_as_wish(lines: Sequence[LogLine]) -> bool:
-    """Whether a text has the mark of a wish, and no program reports a failure in it."""
-    marked = any(line.text == WISH_MARK for line in lines[:MOST_OF_CHANGE])
-    return marked and not any(line.level in FAILING or frame_of(line) is not None for line in lines)
-
-
-def _is_page(lines: Sequence[LogLine]) -> bool:
+def is_page(lines: Sequence[LogLine]) -> bool:
     """Whether a text begins with a heading of a page of documentation."""
     return next((PERMALINK.match(line.text) is not None for line in lines if line.text), False)
 

@@ -14,15 +14,15 @@ from service.startup_log.prose.complaints import (
     lists_tasks,
 )
 from service.startup_log.prose.general_texts import (
-    PERMALINK,
-    WISH_MARK,
     compares_engines,
     is_guide,
+    is_page,
     reviews_code,
 )
+from service.startup_log.prose.issue_forms import IssueKind, kind_of_tags
 from service.startup_log.prose.listed_titles import lists_titles
 from service.startup_log.prose.sentences import MOST_OF_QUOTE, Sentence, title_of
-from service.startup_log.prose.symptoms import PROPOSALS, WISHES, names_roadmap
+from service.startup_log.prose.symptoms import names_roadmap
 from service.startup_log.text.lines import LogLine
 from service.startup_log.text.single_rows import RULE, cells_of
 
@@ -68,23 +68,12 @@ _MARKS: Final = re.compile(r"</?[a-z]{1,6}>|!\[[^\]\[]{0,40}\]\([^)(]{1,300}\)\s
 """Pictures and marks in a title."""
 _OF_WHOLE_TITLES: Final = frozenset({TextKind.GUIDE, TextKind.REVIEW, TextKind.COMPARISON})
 """Kinds of texts whose titles are several sentences: `vLLM Won't Start? Every Fix`."""
-_OF_TAGS: Final = (
-    (WISHES | {"new model", "model request"}, TextKind.WISH),
-    (PROPOSALS, TextKind.PROPOSAL),
-    (frozenset({"doc", "docs", "documentation"}), TextKind.DOCUMENTATION),
-    (frozenset({"usage", "question", "help", "discussion", "misc"}), TextKind.QUESTION),
-)
-"""Kinds by the tags of issues' titles."""
-_OF_HEADINGS: Final = (
-    (re.compile(r"(?i)^#{1,4} .{0,4}the feature, motivation and pitch"), TextKind.WISH),
-    (re.compile(r"(?i)^#{0,4}\s?\*{0,2}is your feature request related"), TextKind.WISH),
-    (re.compile(rf"^{WISH_MARK}$"), TextKind.WISH),
-    (re.compile(r"(?i)^#{1,4} (?:motivation|proposed change)\b"), TextKind.PROPOSAL),
-    (re.compile(r"(?i)^#{1,4} how would you like to use"), TextKind.QUESTION),
-    (re.compile(r"(?i)^#{1,4} .{0,4}the doc issue"), TextKind.DOCUMENTATION),
-    (PERMALINK, TextKind.DOCUMENTATION),
-)
-"""Kinds by the headings of projects' forms."""
+_OF_ISSUES: Final = {
+    IssueKind.WISH: TextKind.WISH,
+    IssueKind.PROPOSAL: TextKind.PROPOSAL,
+    IssueKind.DOCUMENTATION: TextKind.DOCUMENTATION,
+    IssueKind.QUESTION: TextKind.QUESTION,
+}
 _ASKS: Final = re.compile(
     r"(?i)^(?:how|what|which|where|who|why|do|does|can|could|is|are|will|would|any|has|should)\b.{3,400}\?\s*$|"
     "\\?\\s*$|\uff1f\\s*$|\u5417\\s*$|"
@@ -131,7 +120,9 @@ def _table_of_failures(lines: Sequence[LogLine]) -> AboutText | None:
 def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int] | None:
     words, number = title.text.strip("# *")[:MOST_OF_QUOTE], title.line.number
     changes = describes_change(lines) or is_titled_as_commit(lines)
-    kind = TextKind.CHANGE if changes else _kind_of_form(title, lines)
+    of_page = TextKind.DOCUMENTATION if is_page(lines) else None
+    of_form = kind_of_tags(title.tags)
+    kind = TextKind.CHANGE if changes else _OF_ISSUES.get(of_form, of_page) if of_form else of_page
     if kind is None and reviews_code(lines):
         kind = TextKind.REVIEW
     if kind is None and is_guide(lines):
@@ -152,13 +143,6 @@ def _kind(title: Sentence, lines: Sequence[LogLine]) -> tuple[TextKind, str, int
     if asked is not None and not title.tags:
         return TextKind.QUESTION, f"{words}: {asked.text.strip()}"[:MOST_OF_QUOTE], asked.number
     return None
-
-
-def _kind_of_form(title: Sentence, lines: Sequence[LogLine]) -> TextKind | None:
-    """Return the kind that the tags of the title name, or the headings of a project's form."""
-    tagged = (kind for tags, kind in _OF_TAGS if not tags.isdisjoint(title.tags))
-    headed = (kind for pattern, kind in _OF_HEADINGS if any(pattern.match(line.text) for line in lines))
-    return next(tagged, None) or next(headed, None)
 
 
 def _is_typed(line: LogLine) -> bool:

@@ -11,6 +11,7 @@ from service.startup_log.catalogue.phrases import BEGINNINGS, MILESTONES, TEMPLA
 from service.startup_log.catalogue.templates import SentenceIndex, any_contains
 from service.startup_log.catalogue.whole_messages import continues
 from service.startup_log.errors.tracebacks import HEADER, frame_of
+from service.startup_log.prose.issue_forms import tags_of_headings
 from service.startup_log.text.lines import LogLine
 
 MOST: Final = 240
@@ -145,7 +146,7 @@ class Sentence:
     title: bool
     """It is the first of the text, and heads it."""
     tags: tuple[str, ...] = ()
-    """Kinds of issues that the title names in brackets."""
+    """Kinds of issues that the title names in brackets, then those of the headings of a project's form."""
     beside_start: bool = False
     """The text holds the log of a start too."""
 
@@ -220,28 +221,41 @@ def sentences(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     of_start = _is_log(lines)
     reported = any(_REPORTED.match(line.text) for line in lines[:MOST_LINES])
-    for line, text, heads in islice(_said(lines[:MOST_LINES]), MOST_PARAGRAPHS):
+    of_form = tags_of_headings(lines)
+    for line, _, text, heads in islice(_said(lines[:MOST_LINES]), MOST_PARAGRAPHS):
         if of_start and not (heads or found or reported):
             return ()
-        tags = _TAGS.match(text) if heads else None
-        kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
-        said = _without_command(text if tags is None else text[tags.end() :])
-        # A heading is one sentence, whatever it contains.
-        headed = heads and (tags is not None or text.startswith("#"))
-        for at, each in enumerate([said] if headed else (_ENDS if heads else _CLAUSES).split(said)):
-            title = heads and not at
-            if title or _is_prose(each):
-                found.append(
-                    Sentence(line, plain_words(each[:LONGEST]), each[:LONGEST], title, kinds, of_start)
-                )
-            if len(found) == MOST:
-                return tuple(found)
-    return tuple(found)
+        found.extend(islice(_sentences_of(line, text, of_form, heads=heads), MOST - len(found)))
+        if len(found) == MOST:
+            break
+    return tuple(replace(each, beside_start=True) for each in found) if of_start else tuple(found)
+
+
+def _sentences_of(line: LogLine, text: str, of_form: Sequence[str], *, heads: bool) -> Iterator[Sentence]:
+    """Yield the sentences of a paragraph; ``heads``: its first one is the title."""
+    tags = _TAGS.match(text) if heads else None
+    kinds = () if tags is None else tuple(kind.casefold() for kind in _TAG.findall(tags[1]))
+    kinds = (*kinds, *of_form) if heads else ()
+    said = _without_command(text if tags is None else text[tags.end() :])
+    # A heading is one sentence, whatever it contains.
+    headed = heads and (tags is not None or text.startswith("#"))
+    for at, each in enumerate([said] if headed else (_ENDS if heads else _CLAUSES).split(said)):
+        title = heads and not at
+        if title or _is_prose(each):
+            yield Sentence(line, plain_words(each[:LONGEST]), each[:LONGEST], title, kinds)
 
 
 def title_of(lines: Sequence[LogLine]) -> Sentence | None:
     """Return the title of a text; ``None`` where none of its first lines is one."""
-    return next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    found = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
+    tags = () if found is None else tuple(dict.fromkeys((*found.tags, *tags_of_headings(lines))))
+    return None if found is None else replace(found, tags=tags)
+
+
+def paragraphs(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, LogLine, Sequence[Sentence]]]:
+    """Yield the first and the last line of what a person wrote in one piece, with its sentences."""
+    for first, last, text, heads in islice(_said(lines[:MOST_LINES]), MOST_PARAGRAPHS):
+        yield first, last, tuple(_sentences_of(first, text, (), heads=heads))
 
 
 def gives_reason(sentence: Sentence) -> bool:
@@ -259,8 +273,8 @@ def _is_log(lines: Sequence[LogLine]) -> bool:
     return any_contains((line.text for line in lines), _OF_STARTS)
 
 
-def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
-    """Yield the lines that a person wrote, those of one paragraph joined, and whether it is the title."""
+def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, LogLine, str, bool]]:
+    """Yield what a person wrote, lines of a paragraph joined: its first and last line, and if it heads."""
     values = _with_values(all_lines)
     lines = [line for line in all_lines if line.number not in values]
     fenced, first = _begins_fenced(lines), True
@@ -276,7 +290,7 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
             text, above = f"{text} {line.text}"[: 4 * LONGEST], line
             continue
         if begin is not None:
-            yield begin, text, first
+            yield begin, above or begin, text, first
             first, begin, text = False, None, ""
         if said:
             begin, text, above = line, line.text.strip(), line
@@ -284,7 +298,7 @@ def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, str, bool]]:
             # What follows a log is no title of it.
             first = False
     if begin is not None:
-        yield begin, text, first
+        yield begin, above or begin, text, first
 
 
 def _is_rest(line: LogLine, above: LogLine | None) -> bool:

@@ -33,6 +33,9 @@ DENIES: Final = re.compile(
     r" (?:no longer|don't|do not|didn't|did not|never) (?:get|got|see|saw|hit|face)"
     r"(?: an?| the| any| this| that)? [a-z]{0,24}(?:error|exception)s? |"
     r" you (?:may|might|could) (?:experience|encounter|face|run into) (?:[a-z0-9.']{1,20} ){1,6}|"
+    r" not (?:in response to|about|related to) (?:an? |any )?(?:[a-z]{1,14} )?"
+    r"(?:regression|failure|error|bug|crash) |"
+    r" without (?:an? |any )?(?:loss|drop|degradation) (?:of|in) [a-z]{1,14} |"
     r" graceful(?:ly)? (?:handl\w{1,3}|recover\w{0,3}) (?:of |from )?"
     r"(?:oom|out of memory|crash\w{0,3}|timeouts?) "
 )
@@ -141,6 +144,8 @@ class Vocabulary:
     complaint: WordGroup
     complaint_of_title: WordGroup
     trouble: WordGroup
+    trouble_of_question: WordGroup
+    unsupported: WordGroup
     fails: WordGroup
     behaviours: frozenset[str]
     refined: Mapping[str, frozenset[str]]
@@ -202,6 +207,8 @@ def vocabulary() -> Vocabulary:
         group(families["complaint"]),
         group(families["complaint_of_title"]),
         group(families["trouble"]),
+        group(families["trouble_of_question"]),
+        group(families["unsupported"]),
         group("@fails|@crash"),
         frozenset(table["behaviours"]["causes"]),
         {name: frozenset(finer) for name, finer in table["refined"].items()},

@@ -13,10 +13,6 @@ from service.startup_log.prose.symptom_table import DENIES, vocabulary
 
 HANG: Final = "worker_hangs"
 """The cause of a symptom that says only that nothing goes on."""
-PROPOSALS: Final = frozenset({"rfc", "roadmap", "proposal"})
-"""Kinds of issues that say how something is to become, and not what failed."""
-WISHES: Final = frozenset({"feature", "feature request", "enhancement"})
-"""Kinds of issues whose title names what is wished."""
 BUG: Final = "bug"
 """The kind of issue whose title says what is wrong, whatever words it has."""
 LEAST_WORDS: Final = 3
@@ -30,7 +26,8 @@ _SHOULD: Final = re.compile(r" (?:should|ought to) (?!not |never |have |work|be 
 _SUPPOSES: Final = re.compile(
     r" (?:may|might|could|would) (?:also |then |still )?"
     r"(?:result|lead|cause|occur|happen|fail|run out|hang|crash|oom|slow) |^ (?:do not|don't|never|avoid) |"
-    r"^ if (?:the )?(?:vllm|server|engine|process|container) (?:crashes|crashed|dies|died|was killed) "
+    r"^ if (?:the )?(?:vllm|server|engine|process|container) (?:crashes|crashed|dies|died|was killed) |"
+    r" (?:not|isn't|aren't|un)(?: )?support\w{0,3} (?:[a-z]{1,12} ){0,4}according to "
 )
 """What shows that a sentence warns of what has not happened, or advises against it."""
 _PROVIDES: Final = re.compile(
@@ -75,7 +72,7 @@ _ASKS_IN_GENERAL: Final = re.compile(
     r"will|would|can)|"
     r"(?:does|do|will|would|can|could) (?!(?:anyone|anybody|someone|somebody|you|i|"
     r"we)\b)(?:[a-z0-9.']{1,20} ){1,6}"
-    r"(?:cause|lead to|result in|crash|fail|hang|oom|run out|break|affect)|"
+    r"(?:cause|lead to|result in|crash|fail|hang|oom|run out|go out|break|affect)|"
     r"how (?:to|can i|can we|do i|do we|should i|should we) (?:avoid|prevent|handle|recover from|"
     r"detect|debug)) "
 )
@@ -85,6 +82,10 @@ _ASKS_TO_MEND: Final = re.compile(
     r"(?:[a-z0-9']{1,24} ){0,4}(?:error|errors|exception|failure|crash|issue|problem)s? "
 )
 """What shows that a question is about an error that it names."""
+
+
+_ENDS_OF_QUESTIONS: Final = ("?", "\uff1f", "\u5417", "\u5462", "\u304b")
+"""Signs of a question, and words with which one ends in Chinese and Japanese."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +112,8 @@ def described(
     """
     if found and found[0].beside_start and not (found[0].tags or vocabulary().trouble.is_in(found[0].words)):
         return None
-    if proposes(found):
-        return None
-    wished = wishes(found)
     found = tuple(map(_unasked, found))
-    troubled = [
-        each
-        for each in found
-        if (each.title or not titles_only) and _is_of_failure(each) and not (wished and _is_wish(each))
-    ]
+    troubled = [each for each in found if (each.title or not titles_only) and _is_of_failure(each)]
     troubled.extend(_joined(troubled))
     expects = any(_WISHES.search(each.words) for each in found[:2]) and not any(
         BUG in each.tags for each in found[:1]
@@ -143,7 +137,7 @@ def described(
         title = None
     if titles_only:
         return None
-    if title is None and not (wished or expects):
+    if title is None and not expects:
         title = next((each for each in troubled if _states(each) or _is_met(each)), None)
     return None if title is None else Described(title, None, general=True)
 
@@ -163,7 +157,7 @@ def _unasked(sentence: Sentence) -> Sentence:
 
 def is_question(title: Sentence) -> bool:
     """Whether a title asks something, other than how to mend what it says that failed."""
-    asks = _ASKS.search(title.words) is not None or title.text.endswith("?")
+    asks = _ASKS.search(title.words) is not None or title.text.rstrip().endswith(_ENDS_OF_QUESTIONS)
     return asks and _ASKS_TO_MEND.search(title.words) is None
 
 
@@ -206,25 +200,10 @@ def _joined(found: Sequence[Sentence]) -> Iterator[Sentence]:
             yield replace(clauses[0], words=words, text="".join(each.text for each in clauses)[:LONGEST])
 
 
-def proposes(found: Sequence[Sentence]) -> bool:
-    """Whether a text says how something is to become, and not what failed."""
-    return bool(found) and (not PROPOSALS.isdisjoint(found[0].tags) or names_roadmap(found[0]))
-
-
 def names_roadmap(title: Sentence) -> bool:
     """Whether a title is that of a roadmap: `vLLM Ascend Roadmap Q1 2025`; not of what is wrong with one."""
     words = DENIES.sub(" ", title.words)
     return title.title and _ROADMAP.search(words) is not None and not vocabulary().trouble.is_in(words)
-
-
-def wishes(found: Sequence[Sentence]) -> bool:
-    """Whether the title of a text names what is wished."""
-    return bool(found) and not WISHES.isdisjoint(found[0].tags)
-
-
-def _is_wish(sentence: Sentence) -> bool:
-    """Whether a sentence of a text that wishes something names no trouble: its title, and how it is to be."""
-    return sentence.title or not vocabulary().trouble.is_in(DENIES.sub(" ", sentence.words))
 
 
 def complains(found: Sequence[Sentence]) -> bool:
@@ -259,6 +238,16 @@ def cause_of_words(message: str) -> FailureCause | None:
     )
 
 
+def asks_in_general(sentence: Sentence) -> bool:
+    """Whether a sentence asks about failures that may happen."""
+    return _ASKS_IN_GENERAL.search(sentence.words) is not None
+
+
+def is_supposed(sentence: Sentence) -> bool:
+    """Whether a sentence says what may happen, or what is done in case of it."""
+    return _SUPPOSES.search(sentence.words) is not None or _PROVIDES.search(sentence.words) is not None
+
+
 def _is_of_failure(sentence: Sentence) -> bool:
     if _PROVIDES.search(sentence.words):
         return False
@@ -268,4 +257,5 @@ def _is_of_failure(sentence: Sentence) -> bool:
     if asks and sentence.text.rstrip().endswith(("?", "\uff1f")):
         return False
     supposed = _SUPPOSES.search(sentence.words) or _WISHES.search(sentence.words)
-    return not (supposed or _ATTEMPTS.match(sentence.words))
+    attempts = _ATTEMPTS.match(sentence.words) is not None and " but " not in sentence.words
+    return not (supposed or attempts)

@@ -1,0 +1,197 @@
+"""Decides whether a text reports a failure of the writer's own, and which of its lines can tell of it.
+
+Everything that reads a person's words for a failure reads the lines that are left here.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from service.startup_log.errors.exceptions import raises
+from service.startup_log.prose.complaints import only_describes_change, reports_failure
+from service.startup_log.prose.documents import is_document
+from service.startup_log.prose.general_texts import is_guide, is_page, reviews_code
+from service.startup_log.prose.issue_forms import IssueKind, kind_of_tags
+from service.startup_log.prose.sentences import Sentence, paragraphs, title_of
+from service.startup_log.prose.symptom_table import affirmed, vocabulary
+from service.startup_log.prose.symptoms import asks_in_general, is_question, is_supposed, names_roadmap
+from service.startup_log.text.lines import LogLine
+
+
+class WhatCounts(StrEnum):
+    """Which lines of a text can tell of a failure."""
+
+    ALL = "what programs print, and what people say"
+    TROUBLE = "what programs print, and sentences below the title but that something is not supported"
+    MET = "what programs print, and sentences in which the writer met a failure"
+    PRINTED = "what programs print"
+    NOTHING = "none: it happened to nobody who writes it"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which lines of a text count, and what shows it."""
+
+    counts: WhatCounts
+    evidence: str
+
+
+_TASK: Final = re.compile(
+    r"^ (?:support(?:ing)?|add(?:ing)?|allow|drop|make|remove|implement|improve|integrate|introduce|refactor|"
+    r"rename|replace|clean up|deprecate|migrat(?:e|ing)|reduce|rework|split up|unify|consolidate) "
+)
+"""Beginning of a title that says what is to be done."""
+_HAPPENED: Final = re.compile(
+    r" (?:fails?|failed|failing|crash\w{0,3}|hangs?|hung|breaks?|broke|broken|raises|throws|leads|causes|"
+    r"results in|does not|doesn't|is not|isn't|not work\w{0,3}|cannot|can't|errors?|exception|segfault\w{0,2}"
+    r") "
+)
+"""What a title says that happened, and no task does."""
+_MESSAGES: Final = r"(?:error|warning|log|help|exception) (?:messages?|texts?|strings?|hints?|reporting)"
+_OF_WORDING: Final = re.compile(
+    rf" {_MESSAGES}(?: [a-z]{{1,12}}){{0,4}} (?:unfriendly|unhelpful|friendlier|clearer|better|more helpful|"
+    r"reworded) |"
+    r" (?:not (?:user )?friendly|improve|clarify|reword|better|clearer|more helpful)(?: [a-z]{1,12}){0,3} "
+    rf"{_MESSAGES} |"
+    r"\u63d0\u793a.{0,6}(?:\u4e0d\u53cb\u597d|\u4e0d\u6e05\u6670|\u4e0d\u660e\u786e)"
+)
+"""What shows that a title is about how messages are worded, which it quotes."""
+_TROUBLE: Final = (
+    r"(?:errors?|exceptions?|crash\w{0,4}|failures?|fail\w{0,3}|hang\w{0,3}|timeouts?|oom\w{0,3}|traceback|"
+    r"segfault\w{0,2}|garbage|gibberish)"
+)
+_WORDS: Final = r"(?: [a-z0-9'.]{1,24}){0,8}"
+_I: Final = r"(?:i|we|i've|we've|i'm|we're)(?: [a-z']{1,12}){0,2}"
+_PART: Final = (
+    r"(?:it|this|that|which|vllm|engine|server|model|process|container|pod|requests?|workers?|start|startup|"
+    r"command)(?: [a-z]{1,10}){0,2}"
+)
+_MET: Final = (
+    re.compile(
+        rf" {_I} (?:get|got|gets|getting|hit|hits|hitting|face|faced|facing|see|saw|seeing|encounter|"
+        r"encountered|encountering|received?|met|experienced?|observed?|noticed?|have|had|having|ran into|"
+        rf"run into|running into){_WORDS} {_TROUBLE} "
+    ),
+    re.compile(
+        rf" {_PART} (?:raised|threw|crashed|failed|hung|died|segfaulted|ran out of memory|"
+        rf"(?:gave|gives|raises|throws|returned|reports|reported){_WORDS} {_TROUBLE}) "
+    ),
+    re.compile(
+        rf" {_I} (?:tried|try|ran|run|running|started|start|launched|launch|deployed|deploy|loaded|load|used|"
+        r"use|using|set|tested|test|served|serve) .{1,160}(?: but| however| and| then| it| vllm| always)"
+        rf"{_WORDS} (?:{_TROUBLE}|(?:doesn't|does not|didn't) work|(?:can't|cannot) start) "
+    ),
+    re.compile(
+        r" (?:outputs?|answers?|results?|responses?) (?:is|are|was|were)(?: [a-z]{1,12}){0,2} "
+        r"(?:random|garbage|wrong|incorrect|gibberish|nonsense|garbled) "
+    ),
+    re.compile(
+        "(?:\u6211|\u9047\u5230|\u51fa\u73b0|\u53d1\u73b0).{0,60}(?:\u62a5\u9519|\u5d29\u6e83|\u5361\u4f4f|\u5361\u6b7b|"
+        "\u5931\u8d25|\u51fa\u9519|\u9519\u8bef|\u5f02\u5e38)|(?:\u62a5\u9519|\u5d29\u6e83|\u5361\u6b7b|\u5931\u8d25)\u4e86|"
+        "(?:\u540e|\u65f6)(?:\u5c31|\u4f1a|\u76f4\u63a5)?(?:\u62a5\u9519|\u5d29\u6e83|\u5361\u6b7b|\u5931\u8d25)"
+    ),
+)
+"""What shows that a sentence tells what happened to who writes it; in Chinese: I, met or found an error;
+failed; fails after or at something."""
+_WISHES: Final = re.compile(
+    r" (?:would be|would like|i wish|we wish|it should|ideally|i think|i believe|i suppose|not sure) "
+)
+"""What shows that a sentence says what somebody wishes, or supposes."""
+_OF_KIND: Final = {
+    IssueKind.WISH: Decision(WhatCounts.MET, "it asks for a feature"),
+    IssueKind.PROPOSAL: Decision(WhatCounts.PRINTED, "it proposes something"),
+    IssueKind.DOCUMENTATION: Decision(WhatCounts.MET, "it is about documentation"),
+}
+_NOT_ITS_OWN: Final = "it describes a change, or lists what is to be done"
+
+
+def decide(lines: Sequence[LogLine], printed: Sequence[LogLine]) -> Decision:
+    """Return which lines of a text can tell of a failure, and what shows it.
+
+    ``printed``: the lines without source, advice and what other engines print.
+
+    First what no report is: a change, a list, a document, a guide, a review. Then what its title and the
+    headings of a project's form say that it is for; a title that sets a task or asks in general comes before
+    the tag of a report. What programs print counts in each of them.
+    """
+    if only_describes_change(lines):
+        return Decision(WhatCounts.NOTHING, _NOT_ITS_OWN)
+    if is_document(printed) or is_page(lines):
+        return Decision(WhatCounts.NOTHING, "it is a document")
+    if is_guide(lines):
+        return Decision(WhatCounts.NOTHING, "it tells how failures are mended")
+    if reviews_code(lines):
+        return Decision(WhatCounts.NOTHING, "it reviews code")
+    title = title_of(lines)
+    if title is not None and _OF_WORDING.search(title.words) and not any(line.is_logged for line in lines):
+        return Decision(WhatCounts.NOTHING, "it is about the words of messages")
+    return Decision(WhatCounts.ALL, "it has no title") if title is None else _by_title(title)
+
+
+def _by_title(title: Sentence) -> Decision:
+    kind = IssueKind.PROPOSAL if names_roadmap(title) else kind_of_tags(title.tags)
+    if kind in _OF_KIND:
+        return _OF_KIND[kind]
+    if _TASK.match(title.words) and not _HAPPENED.search(title.words):
+        return Decision(WhatCounts.TROUBLE, "its title says what is to be done")
+    if kind is not IssueKind.REPORT and is_question(title) and _names_no_trouble(title):
+        return Decision(WhatCounts.TROUBLE, "its title asks something in general")
+    return Decision(WhatCounts.ALL, "its title is no wish and no question")
+
+
+def _names_no_trouble(title: Sentence) -> bool:
+    """Whether a question names nothing that failed, or asks whether it may fail."""
+    return asks_in_general(title) or not vocabulary().trouble_of_question.is_in(affirmed(title.words))
+
+
+def telling_lines(lines: Sequence[LogLine], decision: Decision) -> Sequence[LogLine]:
+    """Return the lines with an empty text in place of what people say that cannot tell of a failure."""
+    if decision.counts is WhatCounts.ALL:
+        return lines
+    if decision.counts is WhatCounts.NOTHING:
+        return [replace(line, text="") for line in lines]
+    silent = dict(_silenced(lines, _TELLS[decision.counts]))
+    return [replace(line, text=silent[line.number]) if line.number in silent else line for line in lines]
+
+
+def _silenced(
+    lines: Sequence[LogLine], tells: Callable[[Sequence[Sentence]], bool]
+) -> Iterator[tuple[int, str]]:
+    """Yield the numbers of lines in which nothing counts that a person says, with what is left of them."""
+    by_number = {line.number: line for line in lines}
+    for first, last, said in paragraphs(lines):
+        if tells(said):
+            continue
+        for number in range(first.number, last.number + 1):
+            line = by_number.get(number)
+            if line is not None and not (reports_failure(line) or raises(line.text)):
+                # What is left of a title heads the text, so that no sentence below it is its title.
+                yield number, _HEAD if said and said[0].title else ""
+
+
+_HEAD: Final = "[title]"
+
+
+def _is_met(sentence: Sentence) -> bool:
+    """Whether a sentence says that its writer met a failure."""
+    words = affirmed(sentence.words)
+    if is_supposed(sentence) or _WISHES.search(words) or (sentence.title and is_question(sentence)):
+        return False
+    return any(each.search(words) for each in _MET)
+
+
+def _is_answer(sentence: Sentence) -> bool:
+    """Whether a sentence says only that something is not supported, or is the title that asks or wants it."""
+    if sentence.title:
+        return True
+    table, words = vocabulary(), affirmed(sentence.words)
+    return table.unsupported.is_in(words) and not table.trouble_of_question.is_in(words)
+
+
+_TELLS: Final[Mapping[WhatCounts, Callable[[Sequence[Sentence]], bool]]] = {
+    WhatCounts.TROUBLE: lambda said: not said or not all(map(_is_answer, said)),
+    WhatCounts.MET: lambda said: any(map(_is_met, said)),
+    WhatCounts.PRINTED: lambda _: False,
+}
