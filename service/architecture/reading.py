@@ -39,7 +39,7 @@ from service.architecture.traits import (
     StateFields,
 )
 from service.architecture.written_rotations import written_rotations
-from service.architecture.written_shapes import uncounted_layers, unfit_heads
+from service.architecture.written_shapes import named_layers, uncounted_layers, unfit_heads
 from service.nearest_names import cut, nearest, quoted
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
@@ -338,6 +338,7 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
         rotations=written_rotations(config, text),
         unfit_heads=unfit_heads(config, text),
         uncounted_layers=uncounted_layers(config, text),
+        named_layers=named_layers(config, text),
         text_type=text_type(config, text),
         without_key_heads="num_key_value_heads" not in text,
         text_model=family.class_name or class_name,

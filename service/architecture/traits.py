@@ -91,6 +91,17 @@ class UncountedLayers:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedLayers:
+    """A part of a config that lists types of layers which not every release knows."""
+
+    model_type: str
+    before_last: tuple[str, ...]
+    """Those of all layers but the last, each once."""
+    last: str
+    """That of the last layer; empty where every release knows it."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredFields:
     """What the config itself says, where the engine's answer depends on whether it says so."""
 
@@ -126,6 +137,8 @@ class DeclaredFields:
     """Parts whose hidden size is no multiple of their number of attention heads."""
     uncounted_layers: frozenset[UncountedLayers] = frozenset()
     """Parts that list the types of more or fewer layers than they have."""
+    named_layers: frozenset[NamedLayers] = frozenset()
+    """Parts that list types of layers which not every release knows."""
     text_type: str = ""
     """``model_type`` of the text part."""
     without_key_heads: bool = False

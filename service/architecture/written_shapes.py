@@ -1,10 +1,16 @@
 """Sizes that do not fit together where the config's class checks them."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from service.architecture.config import Config
 from service.architecture.text_part import text_type
-from service.architecture.traits import UncountedLayers, UnfitHeads
+from service.architecture.traits import NamedLayers, UncountedLayers, UnfitHeads
+
+EVERYWHERE: Final = frozenset(
+    {"full_attention", "sliding_attention", "chunked_attention", "linear_attention"}
+)
+"""Types of layers that every release knows. Source: transformers 4.56, ALLOWED_LAYER_TYPES."""
 
 
 def unfit_heads(config: Config, text: Config) -> frozenset[UnfitHeads]:
@@ -36,3 +42,20 @@ def _uncounted(model_type: str, part: Config) -> Iterator[UncountedLayers]:
     layers, types = (part.fields.get(name) for name in ("num_hidden_layers", "layer_types"))
     if isinstance(layers, int) and isinstance(types, list) and len(types) != layers:
         yield UncountedLayers(model_type, layers, len(types))
+
+
+def named_layers(config: Config, text: Config) -> frozenset[NamedLayers]:
+    """Return the types of layers that the parts list, beside those that are known everywhere."""
+    if config.plain:
+        return frozenset()
+    parts = ((config.text("model_type"), config), (text_type(config, text), text))
+    return frozenset(found for model_type, part in parts for found in _named(model_type, part))
+
+
+def _named(model_type: str, part: Config) -> Iterator[NamedLayers]:
+    types = part.fields.get("layer_types")
+    if not isinstance(types, list) or not types:
+        return
+    names = [each if isinstance(each, str) and each not in EVERYWHERE else "" for each in types]
+    if any(names):
+        yield NamedLayers(model_type, tuple(dict.fromkeys(filter(None, names[:-1]))), names[-1])

@@ -1,7 +1,7 @@
 """What a release's config classes, and its own reading of them, do not take of a config."""
 
 from service.architecture.model import ModelArchitecture
-from service.engine_config.layer_counts import check_layer_counts
+from service.engine_config.layer_types import check_layer_types
 from service.engine_config.null_fields import check_null_fields
 from service.engine_config.rotations import check_rotations
 from service.engine_config.unfit_heads import check_unfit_heads
@@ -15,6 +15,6 @@ def check_written_fields(architecture: ModelArchitecture, rules: EngineRules) ->
         EngineRefusal: stage ``config``.
     """
     check_null_fields(architecture, rules.release)
-    check_layer_counts(architecture, rules.release)
+    check_layer_types(architecture, rules.release)
     check_unfit_heads(architecture, rules.release)
     check_rotations(architecture, rules.config_fields)

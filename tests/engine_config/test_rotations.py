@@ -50,6 +50,7 @@ NESTED: Final = {
 }
 YARN: Final = {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}
 LINEAR: Final = {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}
+UNSCALED: Final = {"rope_type": "linear", "rope_theta": 5e5}
 CONFLICT: Final = {"rope_type": "default", "type": "linear", "factor": 2.0}
 NO_TYPE: Final = "should have a 'rope_type' key"
 LENGTH: Final = "'original_max_position_embeddings'"
@@ -111,6 +112,7 @@ def test_what_a_release_does_not_read_is_refused_in_its_words(
         ({**LLAMA, **YARN}, "0.33.0"),
         ({**DEEPSEEK, **YARN}, "0.33.0"),
         ({**OLMO3, **NESTED}, "0.33.0"),
+        ({**OLMO3, "rope_parameters": UNSCALED}, "0.33.0"),  # asked: it drops what types of layers share
     ],
 )
 def test_what_a_release_reads_is_planned(config: Mapping[str, Any], release: str) -> None:
