@@ -204,8 +204,15 @@ def _method(section: Config) -> str:
 
 
 def _is_modelopt_file(section: Config) -> bool:
-    producer = section.section("producer")
-    return "quantization" in section and producer is not None and producer.text("name") == "modelopt"
+    """Whether a section is in the form of ModelOpt's own file: by its producer, or by how it was made.
+
+    Source: vLLM 0.26.0 to 0.33.0, ModelArchConfigConvertorBase._normalize_quantization_config. Before, a file
+    without a producer was none; the models that have such came with 0.26.0.
+    """
+    nested, producer = section.section("quantization"), section.section("producer")
+    if nested is None:
+        return False
+    return "modelopt_quant_config" in nested or (producer is not None and producer.text("name") == "modelopt")
 
 
 def _by_algorithm(part: Config, methods: Mapping[str, str]) -> str:

@@ -22,7 +22,8 @@ transformers runs since vLLM dropped its own (`dropped`), and every other class 
 encoders in five quantized layouts (`class`), and DBRX, whose experts have a class of their own (`own`).
 The rows of `gate` are unquantized experts of widths that are no multiple of 128 whose gate is SiLU (Qwen 3)
 or another function (gpt-oss, OpenAI's privacy filter, Gemma 4, MiniMax M3), on Blackwell. Those of `heads`
-have a head_dim that classes do not read, and heads that do not divide the hidden size.
+have a head_dim that classes do not read, and heads that do not divide the hidden size. Those of `unproduced`
+are Inkling in NVFP4, whose section is in the form of ModelOpt's file and names no producer, with four lists.
 Most models with more than eight layers were cut to eight, but for the last eleven kinds.
 Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
 headers that name the quantized layers.
@@ -65,7 +66,6 @@ RUN_BY_TRANSFORMERS: Final = "transformers runs the class, which the release say
 FAR: Final[Mapping[str, str]] = {
     "SolarOpenForCausalLM": UNREAD,
     "Cosmos3EdgeForConditionalGeneration": "its default projector has another width than its text part",
-    "InklingForConditionalGeneration": "its default config lacks dense_mlp_idx",
     "PersimmonForCausalLM": RUN_BY_TRANSFORMERS,
     "Phi4MultimodalForCausalLM": RUN_BY_TRANSFORMERS,
     "Qwen3ASRForConditionalGeneration": "before 0.26.0 a config without thinker_config means the defaults",

@@ -65,9 +65,12 @@ def _inkling_attention(text: Config, window: int | None) -> Attention:
 
 
 def _inkling_network(text: Config, index: int) -> FeedForward:
-    """Return the network of a layer; configs name the widths in two ways (models/inkling/configs.py)."""
+    """Return the network of a layer; configs name the widths in two ways (models/inkling/configs.py).
+
+    Those that the transformers library writes have no ``dense_mlp_idx``, and no dense layers to the engine.
+    """
     inner = text.integer("intermediate_size")
-    if index < text.count("dense_mlp_idx", minimum=0):
+    if index < text.count("dense_mlp_idx", default=0, minimum=0):
         return DenseFeedForward(text.integer("dense_intermediate_size", default=inner))
     routed, shared = text.count("n_routed_experts"), text.count("n_shared_experts")
     if not text.boolean("shared_expert_sink"):

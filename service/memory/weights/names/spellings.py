@@ -42,6 +42,8 @@ class Spelling:
     """
     output: str = OUTPUT
     """The engine's name of the output embedding; empty if it has none, so that no list can name it."""
+    output_parts: tuple[str, ...] = ()
+    """What lists call it that the class renames."""
 
     def leaves(self, name: str) -> bool:
         """Whether the class never quantizes a module."""
@@ -59,7 +61,7 @@ Source: vLLM 0.33.0, models/transformers/base.py: no prefix becomes ``model.``; 
 def spelled(spelling: Spelling, name: str, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return the engine's name of a module, without a prefix, and those of the projections it fuses."""
     if spelling is USUAL or not name.startswith(LAYERS):
-        return spelling.output if name == OUTPUT else name, parts
+        return (spelling.output, spelling.output_parts) if name == OUTPUT else (name, parts)
     number, _, path = name.removeprefix(LAYERS).partition(".")
     renamed = next(_renamed(spelling, path), path)
     if renamed.rpartition(".")[2] != path.rpartition(".")[2] and not path.endswith(EXPERTS):
@@ -87,6 +89,7 @@ def spelling_of(class_name: str, release: Version, *, by_transformers: bool = Fa
     tables = read_toml("service.memory", "weights/names/spellings.toml")
     names = _newest(tables["names"], class_name, release)
     prefixes = _newest(tables["prefixes"], class_name, release)
+    output = _newest(tables["outputs"], class_name, release)
     own = (prefixes["own"], *prefixes.get("written", ())) if prefixes else ()
     return Spelling(
         prefixes=tuple(dict.fromkeys((*TRANSFORMERS, *own) if by_transformers else own)),
@@ -95,7 +98,8 @@ def spelling_of(class_name: str, release: Version, *, by_transformers: bool = Fa
         parts=tuple((name, tuple(parts)) for name, parts in names.get("parts", {}).items()),
         plain=tuple(names.get("plain", ())),
         own_experts=names.get("own_experts", False),
-        output=_newest(tables["outputs"], class_name, release).get("name", OUTPUT),
+        output=output.get("name", OUTPUT),
+        output_parts=tuple(output.get("written", ())),
     )
 
 

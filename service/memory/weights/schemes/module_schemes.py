@@ -300,5 +300,5 @@ def _spellings(name: str, parts: tuple[str, ...], *, experts: bool) -> Iterator[
     if experts:
         yield from (f"{name}.0.{part}" for part in parts)
         return
-    parent = name.rpartition(".")[0]
-    yield from (f"{parent}.{part}" for part in parts[:1])
+    parent, dot, _ = name.rpartition(".")
+    yield from (f"{parent}{dot}{part}" for part in parts[:1])
