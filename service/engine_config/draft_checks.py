@@ -1,7 +1,7 @@
 """Whether a draft of its own checkpoint takes the parallelism of the model."""
 
 from service.architecture.layers.experts import MixtureOfExperts
-from service.engine_config.parallel_checks import NO_EXPERTS
+from service.engine_config.expert_checks import NO_EXPERTS
 from service.engine_config.speculation import Speculation
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage

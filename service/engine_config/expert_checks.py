@@ -1,8 +1,27 @@
-"""What the engine checks of experts that move between ranks by their load (EPLB)."""
+"""What the engine checks of experts that ranks share, and that move between them by their load (EPLB)."""
 
+from typing import Final
+
+from service.architecture.model import ModelArchitecture
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.parallelism import ParallelismRules
+
+NO_EXPERTS: Final = (
+    "Number of experts in the model must be greater than 0 when expert parallelism is enabled."
+)
+
+
+def check_experts(architecture: ModelArchitecture, *, expert_parallel: bool) -> None:
+    """Refuse to split experts of a model whose config names none.
+
+    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_with_expert_parallelism.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if expert_parallel and not architecture.declared.experts:
+        raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {NO_EXPERTS}", type="ValidationError")
 
 
 def spare_experts(flags: ServeFlags) -> int:

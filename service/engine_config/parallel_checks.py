@@ -29,10 +29,6 @@ NGRAMS_UNSPLITTABLE: Final = (
     "receive the raw input_ids it needs. Please run with PP=1."
 )
 
-NO_EXPERTS: Final = (
-    "Number of experts in the model must be greater than 0 when expert parallelism is enabled."
-)
-
 
 def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> None:
     """Refuse a size that does not divide the query heads.
@@ -53,16 +49,18 @@ def check_heads(architecture: ModelArchitecture, tensor_parallel_size: int) -> N
         )
 
 
-def check_experts(architecture: ModelArchitecture, *, expert_parallel: bool) -> None:
-    """Refuse to split experts of a model whose config names none.
+def check_uneven_ranks(flags: ServeFlags, rules: ParallelismRules) -> None:
+    """Refuse ranks that decode context parallelism does not divide, before the scheduler is looked at.
 
-    Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_with_expert_parallelism.
+    Source: vLLM 0.11.1 to 0.33.0, ParallelConfig.__post_init__ and EngineArgs.create_engine_config.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if expert_parallel and not architecture.declared.experts:
-        raise EngineRefusal(Stage.CONFIG, f"VllmConfig: {NO_EXPERTS}", type="ValidationError")
+    ranks, parallel = flags.tensor_parallel_size or 1, flags.decode_context_parallel_size
+    if ranks % parallel:
+        error, words = rules.uneven_ranks_refusal
+        raise EngineRefusal(Stage.CONFIG, words.format(ranks=ranks, parallel=parallel), type=error)
 
 
 def check_context_parallel(
@@ -72,20 +70,14 @@ def check_context_parallel(
 
     It needs key/value heads that are repeated on several ranks, unless attention is MLA.
 
-    Source: vLLM 0.11.1 to 0.33.0, ModelConfig.verify_with_parallel_config and ParallelConfig.
+    Source: vLLM 0.11.1 to 0.33.0, ModelConfig.verify_with_parallel_config.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if parallel == 1:
+    if parallel == 1 or not rules.context_parallel_refusals:
         return
-    ranks = tensor_parallel_size
-    if ranks % parallel:
-        error, words = rules.uneven_ranks_refusal
-        raise EngineRefusal(Stage.CONFIG, words.format(ranks=ranks, parallel=parallel), type=error)
-    mixer = architecture.lead_attention
-    if not rules.context_parallel_refusals:
-        return
+    ranks, mixer = tensor_parallel_size, architecture.lead_attention
     if mixer is None:
         detail = "The engine divides the ranks by the model's key/value heads, and it has none."
         words = "integer division or modulo by zero"

@@ -78,6 +78,7 @@ class DeviceTerms:
         """
         if gpu.compute_capability is None:
             raise ValueError(f"{gpu.id} has no compute capability")
+        written_fields.check_written_fields(architecture, rules)
         check_model_class(architecture.class_name, rules.release)
         dtype = model_dtype.resolve_model_dtype(architecture, flags.dtype, gpu, rules.dtypes)
         quantization, unloadable = architecture.quantization, None
@@ -120,20 +121,20 @@ def configure(
         EngineRefusal: the engine would not get past its configuration.
         UnmodelledSpeculation: the memory of its speculative decoding is not modelled.
     """
-    written_fields.check_written_fields(architecture, rules)
     length, dtype = resolve_length(architecture, flags, rules), device.dtype
     _check_flags(architecture, flags, rules)
-    flags = pooling_flags(architecture, flags, rules.pooling, length.tokens)
-    indexer_dtype = indexer_keys.resolve_indexer_dtype(architecture, flags, rules.indexers)
-    drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
-    limits = RequestLimits.of(architecture, flags, rules, device.batch, length, drafted)
-    max_model_len, batched = limits.max_model_len, limits.max_num_batched_tokens
     kv_cache_dtype = cache_dtype.resolve_cache_dtype(
         flags.kv_cache_dtype or "auto", architecture.quantization, rules.dtypes
     )
     skipped = cache_dtype.skipped_layers(
         kv_cache_dtype, flags.kv_cache_dtype_skip_layers, architecture, rules.dtypes
     )
+    parallel_checks.check_uneven_ranks(flags, rules.parallelism)
+    flags = pooling_flags(architecture, flags, rules.pooling, length.tokens)
+    indexer_dtype = indexer_keys.resolve_indexer_dtype(architecture, flags, rules.indexers)
+    drafted = speculation.resolve_speculation(architecture, flags, rules.speculation, rules.release)
+    limits = RequestLimits.of(architecture, flags, rules, device.batch, length, drafted)
+    max_model_len, batched = limits.max_model_len, limits.max_num_batched_tokens
     _check_batch(architecture, flags, rules.batches, batched, max_model_len)
     expert_checks.check_balancing(flags, rules.parallelism)
     graph_mode = resolve_graph_mode(flags)
@@ -209,9 +210,7 @@ def _check_flags(architecture: ModelArchitecture, flags: ServeFlags, rules: Engi
     """Refuse flags that the release does not take, whatever else is set."""
     check_partial_prefills(flags, rules.batches, rules.release)
     weight_quantization.check_modelopt_file(architecture.quantization, rules.layouts)
-    weight_quantization.check_method(
-        architecture.quantization, flags.quantization, architecture.model_type, rules.checkpoints
-    )
+    weight_quantization.check_methods(architecture, flags.quantization, rules.checkpoints)
     cache_dtype.check_cache_dtype(flags.kv_cache_dtype or "auto", rules.dtypes, rules.release)
     state_caching.check_state_choices(flags, rules.states)
     offload_checks.check_flags(flags)
@@ -223,7 +222,7 @@ def _check_ranks(architecture: ModelArchitecture, flags: ServeFlags, rules: Para
     """Refuse parallel sizes that do not divide the model."""
     tensor_parallel = flags.tensor_parallel_size or 1
     parallel_checks.check_heads(architecture, tensor_parallel)
-    parallel_checks.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
+    expert_checks.check_experts(architecture, expert_parallel=flags.enable_expert_parallel)
     parallel_checks.check_pipeline(architecture, flags.pipeline_parallel_size, rules)
     parallel_checks.check_context_parallel(
         architecture, tensor_parallel, flags.decode_context_parallel_size, rules

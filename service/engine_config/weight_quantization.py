@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from service.architecture.model import ModelArchitecture
 from service.architecture.quantization import Quantization
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.checkpoints import CheckpointRules
@@ -34,19 +35,48 @@ NO_GGUF_FILE: Final = (
 """Source: vLLM 0.10.2 to 0.23.0, get_quant_config, GGUFLinearMethod.create_weights and AutoWeightsLoader."""
 
 
-def check_method(
+def check_methods(architecture: ModelArchitecture, flag: str | None, rules: CheckpointRules) -> None:
+    """Refuse a method that the release does not accept, or that does not fit the checkpoint.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    _check_unnamed(architecture.unnamed_quantization, flag, architecture.model_type, rules)
+    _check_method(architecture.quantization, flag, architecture.model_type, rules)
+
+
+def _check_unnamed(unnamed: str | None, flag: str | None, model_type: str, rules: CheckpointRules) -> None:
+    """Refuse a method beside a section of the config that names none.
+
+    Source: vLLM 0.20.2 to 0.33.0, ModelConfig._verify_quantization: an empty name is None; asked of 0.26.0.
+
+    Raises:
+        EngineRefusal: stage ``config``.
+    """
+    if unnamed is None or flag is None or _runs_as("", flag, model_type, rules):
+        return
+    words = (
+        "ModelConfig: Quantization method specified in the model config (None) does not match the "
+        f"quantization method specified in the `quantization` argument ({flag})."
+    )
+    detail = f"The config's quantization names no method ({unnamed}): the engine takes none beside it."
+    raise EngineRefusal(Stage.CONFIG, words, type="ValidationError", detail=detail)
+
+
+def _check_method(
     stored: Quantization | None, flag: str | None, model_type: str, rules: CheckpointRules
 ) -> None:
     """Refuse a method that the release does not accept, or that does not fit the checkpoint.
 
-    A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says.
+    A checkpoint that names ModelOpt is run as ModelOpt's whatever the flag says; so is one whose file the
+    release reads as ModelOpt's, if it takes every name of its methods.
 
     Source: vLLM 0.10.2 to 0.33.0, ModelConfig._verify_quantization and override_quantization_method.
 
     Raises:
         EngineRefusal: stage ``config``.
     """
-    if stored is not None and stored.names_modelopt:
+    if stored is not None and _is_modelopt(stored, rules):
         return
     method, words, detail = flag, "", ""
     if stored is not None:
@@ -72,6 +102,11 @@ def check_method(
         )
     if words:
         raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError", detail=detail)
+
+
+def _is_modelopt(stored: Quantization, rules: CheckpointRules) -> bool:
+    named = stored.method.startswith("modelopt") if rules.modelopt_by_file else stored.method == "modelopt"
+    return stored.names_modelopt or named
 
 
 def check_modelopt_file(stored: Quantization | None, rules: LayoutRules) -> None:

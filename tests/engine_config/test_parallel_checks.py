@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
+from service.advisor.dry_runs.dry_run import dry_start
 from service.architecture.config import read_document
 from service.architecture.layers.attention import Attention, PackedConvolutions
 from service.architecture.layers.decoder_layer import Mixer
@@ -21,8 +22,10 @@ from service.architecture.model import ModelArchitecture
 from service.architecture.reading import read_architecture
 from service.architecture.traits import ClassLimits
 from service.engine_config.parallel_checks import check_context_parallel, check_layers, check_shared_caches
+from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.releases import rules_for
+from service.gpus.catalog import find_gpu
 from tests.accuracy.oracle import bundled_architecture
 from tests.mutations.configs import recorded_configs
 
@@ -178,6 +181,19 @@ def test_ranks_share_the_tokens_of_a_request_only_where_heads_are_repeated(
     with pytest.raises(EngineRefusal) as caught:
         check_context_parallel(made_of(Attention(32, 8, 128, 128)), 8, 2, rules.parallelism)
     assert (caught.value.stage, caught.value.message) == (Stage.CONFIG, f"VllmConfig: {words}")
+
+
+def test_ranks_that_context_parallelism_does_not_divide_are_refused_before_a_batch() -> None:
+    """vLLM 0.33.0 was asked: ParallelConfig is made before SchedulerConfig."""
+    flags = ServeFlags(
+        decode_context_parallel_size=4, max_num_batched_tokens=512, enable_chunked_prefill=False
+    )
+    model = bundled_architecture("Qwen/Qwen3-8B")
+
+    with pytest.raises(EngineRefusal) as caught:
+        dry_start(model, flags, rules_for(Version("0.33.0")), find_gpu("h100-sxm-80gb"))
+
+    assert str(caught.value) == "ParallelConfig: tp_size=1 must be divisible by dcp_size=4."
 
 
 def test_stages_that_part_a_layer_from_the_cache_it_reads_are_refused_in_the_engines_words() -> None:

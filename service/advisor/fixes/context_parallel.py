@@ -33,7 +33,7 @@ def shared_sizes(
     if mixer is None or (isinstance(mixer, Attention) and not rules.context_parallel_refusals):
         return
     for size in SIZES:
-        if not flags.decode_context_parallel_size < size <= ranks:
+        if ranks % size or size <= flags.decode_context_parallel_size:
             continue
         try:
             check_context_parallel(architecture, ranks, size, rules)

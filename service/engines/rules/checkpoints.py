@@ -44,6 +44,10 @@ class CheckpointRules:
     """Formats of checkpoints that a release runs by a method of another name, or whatever --quantization
     says.
     """
+    modelopt_by_file: bool
+    """Whether checkpoints with a file of ModelOpt's are run as its whatever --quantization says, not FP8 ones
+    alone.
+    """
     quantization_min_capability: Mapping[str, str]
     """Least compute capability (x10) of each checkpoint format."""
     activation_types: tuple[ActivationTypes, ...]
