@@ -1,21 +1,27 @@
 """Resolves a caller's flags into a start with every default filled in, or the engine's refusal."""
 
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from service.architecture.layers.recurrence import state_kind
 from service.architecture.model import ModelArchitecture
+from service.architecture.quantization import Quantization
 from service.engine_config import (
     adapter_checks,
     cache_dtype,
+    checkpoint_checks,
     environment,
     expert_checks,
     expert_kernels,
     indexer_keys,
+    model_dtype,
     offload_checks,
     parallel_checks,
     speculation,
     state_caching,
     weight_quantization,
+    written_fields,
 )
-from service.engine_config.concurrent_batches import concurrent_batches
-from service.engine_config.device_terms import DeviceTerms
 from service.engine_config.draft_checks import check_draft_experts
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.graph_modes import graph_sizes, resolve_graph_mode
@@ -23,22 +29,72 @@ from service.engine_config.hybrid_manager import keeps_several_kinds
 from service.engine_config.model_runner import check_v2_model_runner, runs_on_v2_model_runner
 from service.engine_config.request_limits import (
     RequestLimits,
+    batch_defaults,
     resolve_length,
     sees_media_both_ways,
 )
 from service.engine_config.runner import pooling_flags
 from service.engine_config.scheduling_checks import check_partial_prefills
+from service.engine_config.sparse_weights import check_sparse_weights
 from service.engine_config.speculation import Speculation
-from service.engine_config.state_choices import CachedStates, StateDtypes
+from service.engines.cases import BatchDefaults
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
+from service.engines.model_classes import check_model_class
 from service.engines.refusal import EngineRefusal, Stage
-from service.engines.rules.batches import BatchRules
+from service.engines.rules.batches import AsyncScheduling, BatchRules
 from service.engines.rules.capacity import CapacityRules
 from service.engines.rules.kernels import KernelRules
 from service.engines.rules.parallelism import ParallelismRules
 from service.engines.rules.speculation import SpeculationRules
+from service.engines.rules.states import StateRules
+from service.gpus.capability import ComputeCapability
 from service.gpus.gpu_type import GpuType
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTerms:
+    """What a configuration takes from a GPU type: types with equal terms are configured alike."""
+
+    dtype: str
+    """Type that the model runs in there."""
+    quantization: Quantization | None
+    """How weights are quantized once they are loaded."""
+    unloadable: EngineRefusal | None
+    """Why the checkpoint cannot be loaded there, if so."""
+    batch: BatchDefaults
+    name: str = field(compare=False)
+    compute_capability: ComputeCapability = field(compare=False)
+
+    @classmethod
+    def of(
+        cls, architecture: ModelArchitecture, flags: ServeFlags, rules: EngineRules, gpu: GpuType
+    ) -> "DeviceTerms":
+        """Return the terms of a GPU type.
+
+        Raises:
+            EngineRefusal: the release does not have the model's class, or not in the requested type.
+            ValueError: the GPU has no compute capability.
+        """
+        if gpu.compute_capability is None:
+            raise ValueError(f"{gpu.id} has no compute capability")
+        written_fields.check_written_fields(architecture, rules)
+        check_model_class(architecture.class_name, rules.release)
+        dtype = model_dtype.resolve_model_dtype(architecture, flags.dtype, gpu, rules.dtypes)
+        quantization, unloadable = architecture.quantization, None
+        try:
+            quantization = weight_quantization.run_with(quantization, flags.quantization)
+            checkpoint_checks.check_modelopt_algorithm(quantization, rules.layouts)
+            check_sparse_weights(quantization, rules.kernels)
+            checkpoint_checks.check_checkpoint(
+                quantization, dtype, gpu.compute_capability, rules.checkpoints, flag=flags.quantization
+            )
+            checkpoint_checks.check_gguf(quantization, dtype, gpu.compute_capability, rules.gguf)
+            checkpoint_checks.check_method(quantization, rules.layouts, rules.auto_round)
+        except EngineRefusal as refusal:
+            unloadable = refusal
+        batch = batch_defaults(rules.batches, gpu)
+        return cls(dtype, quantization, unloadable, batch, gpu.name, gpu.compute_capability)
 
 
 def resolve_engine_config(
@@ -90,13 +146,13 @@ def configure(
     cache_dtype.check_floats(kv_cache_dtype, dtype, rules.dtypes)
     cache_dtype.check_mla_cache_dtype(kv_cache_dtype, architecture, rules.dtypes)
     _check_slots(drafted, batched, limits.max_num_seqs, rules.speculation)
-    cached = CachedStates.of(architecture, flags, rules, drafted, max_model_len)
-    state_dtypes = StateDtypes.of(architecture, flags, rules.states, dtype)
+    caching, mode = _state_caching(architecture, flags, rules, drafted, max_model_len)
+    conv_state = architecture_dtype(flags.mamba_cache_dtype, dtype)
     adapter_checks.check_model(architecture, flags, rules.adapters)
     indexer_keys.check_indexer_dtype(architecture, indexer_dtype, device.compute_capability, rules.indexers)
     named = environment.names_model_runner(flags, rules.release)
     v2_model_runner = runs_on_v2_model_runner(architecture, rules, drafted, named)
-    check_v2_model_runner(architecture, flags, rules.batches, cached.mode, named=named)
+    check_v2_model_runner(architecture, flags, rules.batches, mode, named=named)
     found = EngineConfig(
         rules=rules,
         device_name=device.name,
@@ -118,17 +174,15 @@ def configure(
         attention_backend=_attention_backend(
             environment.requested_backend(flags, rules.release), rules.kernels
         ),
-        enable_prefix_caching=cached.with_prefixes,
-        concurrent_batches=concurrent_batches(
-            flags, rules, cached.mode, drafted, v2_model_runner=v2_model_runner
-        ),
+        enable_prefix_caching=caching,
+        concurrent_batches=_concurrent_batches(flags, rules, mode, drafted, v2_model_runner=v2_model_runner),
         enforce_eager=flags.enforce_eager,
         hybrid_manager=offload_checks.keeps_hybrid_manager(flags, rules.groups)
         and keeps_several_kinds(architecture, flags, rules.groups, rules.transfers, drafted),
-        mamba_cache_mode=cached.mode,
+        mamba_cache_mode=mode,
         mamba_block_size=flags.mamba_block_size,
-        conv_state_dtype=state_dtypes.convolution,
-        recurrent_state_dtype=state_dtypes.recurrent,
+        conv_state_dtype=conv_state,
+        recurrent_state_dtype=_recurrent_dtype(architecture, flags, rules.states, conv_state),
         bidirectional_media=sees_media_both_ways(architecture, flags, rules.batches),
         encoder_tokens=_encoder_tokens(architecture, batched, is_batch=rules.batches.encoder_budget_is_batch),
         encoder_request_tokens=_encoder_tokens(
@@ -175,6 +229,28 @@ def _check_ranks(architecture: ModelArchitecture, flags: ServeFlags, rules: Para
     )
 
 
+def _state_caching(
+    architecture: ModelArchitecture,
+    flags: ServeFlags,
+    rules: EngineRules,
+    drafted: Speculation | None,
+    max_model_len: int,
+) -> tuple[bool, str]:
+    """Return whether prefixes are cached, and which recurrent states are cached for them."""
+    caching, mode = state_caching.resolve_state_caching(
+        architecture,
+        flags,
+        rules.states,
+        drafts_align=drafted is not None and rules.speculation.drafts_align_states,
+    )
+    _check_aligned_states(drafted, mode, rules.speculation)
+    state_caching.check_state_flags(
+        flags, rules.states, caching=caching, mode=mode, max_model_len=max_model_len
+    )
+    state_caching.check_state_dtype(architecture, flags, rules.states)
+    return caching, mode
+
+
 def _attention_backend(requested: str | None, rules: KernelRules) -> str | None:
     """Return the backend that a flag names, as the engine spells it; ``None`` leaves it to the engine.
 
@@ -191,6 +267,27 @@ def _encoder_tokens(architecture: ModelArchitecture, batched: int, *, is_batch: 
     if architecture.encoder_tokens is None:
         return 0
     return batched if is_batch else architecture.encoder_tokens
+
+
+def architecture_dtype(requested: str | None, dtype: str) -> str:
+    """Return the type of a state: the requested one, or else the model's own."""
+    return dtype if requested in (None, "auto") else model_dtype.ALIASES.get(requested, requested)
+
+
+def _recurrent_dtype(
+    architecture: ModelArchitecture, flags: ServeFlags, rules: StateRules, conv_state: str
+) -> str:
+    """Return the type of the recurrent part of a state: the flag's, the config's, or its kind's own."""
+    kinds = {state_kind(mixer) for mixer in architecture.recurrences}
+    unset = next((rules.own_dtype[kind] for kind in kinds & rules.own_dtype.keys()), conv_state)
+    if kinds & rules.single_dtype_kinds:
+        return unset
+    if flags.mamba_ssm_cache_dtype not in (None, "auto"):
+        return architecture_dtype(flags.mamba_ssm_cache_dtype, conv_state)
+    default = rules.configured_dtype.get(architecture.class_name)
+    if default is not None:
+        return architecture_dtype(architecture.states.dtype or default or None, conv_state)
+    return unset
 
 
 def _check_slots(drafted: Speculation | None, batched: int, seqs: int, rules: SpeculationRules) -> None:
@@ -212,9 +309,65 @@ def _check_slots(drafted: Speculation | None, batched: int, seqs: int, rules: Sp
         )
 
 
+def _check_aligned_states(drafted: Speculation | None, mode: str, rules: SpeculationRules) -> None:
+    if drafted is not None and mode == state_caching.ALIGN and rules.aligned_states_refusal:
+        words = f"VllmConfig: {rules.aligned_states_refusal}"
+        raise EngineRefusal(Stage.CONFIG, words, type="ValidationError")
+
+
 def _utilization(flags: ServeFlags, rules: CapacityRules) -> float:
     given = flags.gpu_memory_utilization
     return rules.gpu_memory_utilization / 100 if given is None else given
+
+
+def _concurrent_batches(
+    flags: ServeFlags,
+    rules: EngineRules,
+    state_mode: str,
+    drafted: Speculation | None,
+    *,
+    v2_model_runner: bool,
+) -> int:
+    """Return the batches that scheduling keeps in flight: vLLM 0.32.0, VllmConfig.max_concurrent_batches."""
+    stages = flags.pipeline_parallel_size
+    overlaps = flags.async_scheduling
+    if overlaps is None:
+        overlaps = _overlaps(rules.batches.async_scheduling, stages, state_mode) and _drafts_overlap(
+            drafted, rules.speculation
+        )
+    elif overlaps:
+        _check_overlap(drafted, rules.speculation)
+    if not overlaps:
+        return stages
+    if stages == 1:
+        return 2
+    return stages + (1 if v2_model_runner else 0)
+
+
+def _drafts_overlap(drafted: Speculation | None, rules: SpeculationRules) -> bool:
+    return drafted is None or (drafted.padded and drafted.method in rules.async_methods)
+
+
+def _check_overlap(drafted: Speculation | None, rules: SpeculationRules) -> None:
+    """Refuse requested asynchronous scheduling with a speculative method that does not support it."""
+    if drafted is None or (drafted.padded and drafted.method in rules.async_requested_methods):
+        return
+    words = rules.async_refusal.format(method=drafted.method)
+    error = "ValidationError" if words.startswith("VllmConfig") else "ValueError"
+    raise EngineRefusal(Stage.CONFIG, words, type=error)
+
+
+def _overlaps(default: AsyncScheduling, stages: int, state_mode: str) -> bool:
+    match default:
+        case AsyncScheduling.OFF:
+            return False
+        case AsyncScheduling.UNLESS_PIPELINED:
+            return stages == 1
+        case AsyncScheduling.UNLESS_STATES_ARE_CACHED:
+            return state_mode == "none"
+        case AsyncScheduling.ON:
+            return True
+    assert_never(default)
 
 
 def _check_batch(

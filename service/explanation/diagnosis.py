@@ -101,6 +101,7 @@ def diagnose(log: StartupLog, run: PlannedStart | None) -> Diagnosis | None:
         works=() if log.earlier else log.around.works,
         wanted=wanted_lines(logged),
         part_alone=logged.part_alone,
+        title="" if logged.form is None or cause is not logged.cause else logged.form.title,
     )
 
 

@@ -130,6 +130,8 @@ class Diagnosis:
     """Lines to paste that would tell the cause; empty where the text holds the engine's own words of it."""
     part_alone: bool = False
     """A person names what failed, and nothing of why, so that the cause is only the nearest one."""
+    title: str = ""
+    """What failed, in words that say more than the cause's; empty where those are all."""
 
 
 @dataclass(frozen=True, slots=True)

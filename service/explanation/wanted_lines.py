@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from service.startup_log.failures.left_of_tracebacks import OF_WAIT
 from service.startup_log.failures.logged_failure import Failure, is_of_parent
 
 LINES: Final = (
@@ -27,10 +28,19 @@ OF_REQUEST: Final = (
 )
 
 
+OF_ENGINE: Final = (
+    "These calls are those of the server, which waits for the engine and ends with it. Paste the lines above "
+    "them, from the first ERROR or Traceback of EngineCore or a Worker on; `docker logs`, `journalctl -u` or "
+    "`kubectl logs --previous` have them."
+)
+
+
 def wanted_lines(failure: Failure) -> str:
     """Return which lines would tell the cause; empty where the text holds the engine's own words of it."""
     if failure.hidden:
         return HIDDEN.format(failure.hidden)
+    if failure.origin.part == OF_WAIT:
+        return OF_ENGINE
     if failure.paraphrased and failure.cut:
         return BELOW
     if failure.paraphrased:

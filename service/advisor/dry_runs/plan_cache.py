@@ -34,7 +34,6 @@ from service.advisor.request.plan_request import Model
 from service.architecture.model import ModelArchitecture
 from service.backends.assignment import assign_backends, backend_inputs
 from service.backends.backend import Backends
-from service.engine_config.device_terms import DeviceTerms
 from service.engine_config.engine_config import EngineConfig
 from service.engine_config.request_limits import (
     RequestLimits,
@@ -43,7 +42,7 @@ from service.engine_config.request_limits import (
     only_limits_read_the_length,
     resolve_length,
 )
-from service.engine_config.resolution import configure
+from service.engine_config.resolution import DeviceTerms, configure
 from service.engine_config.runner import as_run, runner_inputs
 from service.engines.cases import BatchDefaults
 from service.engines.engine_rules import EngineRules

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from service.explanation.explanation_types import Diagnosis
 from service.startup_log.catalogue.phrases import CAUSES
 
 UNKNOWN: Final = "a cause that is not known"
@@ -20,3 +21,8 @@ def cause_in_words(name: str | None) -> str:
     if name is None:
         return UNKNOWN
     return _TITLES.get(name) or " ".join(_SPELLED.get(word, word) for word in name.split("_"))
+
+
+def failed_in_words(ending: Diagnosis) -> str:
+    """Return what failed: as the form of the cause says it, else the cause in words."""
+    return ending.title or cause_in_words(ending.cause)

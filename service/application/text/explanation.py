@@ -25,7 +25,7 @@ from service.explanation.explanation_types import (
     Explanation,
     SaidCause,
 )
-from service.explanation.wanted_lines import BELOW
+from service.explanation.wanted_lines import BELOW, OF_ENGINE
 
 ADDED: Final = {
     "model": "--model ORG/NAME or --config FILE",
@@ -171,6 +171,8 @@ def _said(said: SaidCause) -> Iterator[str]:
 
 def _where(ending: Diagnosis) -> str:
     """Return in which part a failure was raised, and what is not known of it."""
+    if ending.cause is None and ending.wanted == OF_ENGINE:
+        return "These are the calls of the server alone; the error is the engine's, above this text."
     if ending.cause is None and ending.wanted == BELOW:
         return f"It failed in {ending.part}; the error itself is below the end of this text."
     return f"Raised in {ending.part}.{'' if ending.cause else NOT_NAMED}"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from service.application.text.cause_words import cause_in_words
+from service.application.text.cause_words import failed_in_words
 from service.application.text.words import MOST_OF_A_MESSAGE, cut
 from service.explanation.explanation_types import CauseBasis, Diagnosis, Explanation
 from service.explanation.wanted_lines import LINES
@@ -45,7 +45,7 @@ def headline(explanation: Explanation) -> str:
     log, ending = explanation.log, explanation.ending
     if ending is None:
         return _without_failure(explanation)
-    cause = cause_in_words(ending.cause)
+    cause = failed_in_words(ending)
     if ending.basis is CauseBasis.PARAPHRASED:
         if ending.type:
             return f"The failure on line {ending.line} is, by its words alone: {cause}."

@@ -34,6 +34,8 @@ class CauseForm:
     """Parts of the paths of files, of which one is in the traceback; empty for any traceback."""
     unless: tuple[str, ...] = ()
     """Texts of which none stands anywhere in the log, in small letters."""
+    title: str = ""
+    """What failed, in words; empty where the cause's own words say it."""
 
     @property
     def by_message(self) -> bool:
@@ -173,9 +175,10 @@ def _cause(table: Mapping[str, Any]) -> FailureCause:
 
 def _form(table: Mapping[str, Any]) -> CauseForm:
     lists = ("says", "beside", "within", "unless")
-    if unknown := sorted(table.keys() - {"means", "remedy", *lists}):
+    if unknown := sorted(table.keys() - {"means", "remedy", "title", *lists}):
         raise ValueError(f"a form has unknown keys: {unknown}")
-    return CauseForm(table["means"], table["remedy"], *(tuple(table.get(key, ())) for key in lists))
+    texts = {key: tuple(table.get(key, ())) for key in lists}
+    return CauseForm(table["means"], table["remedy"], **texts, title=table.get("title", ""))
 
 
 _PHRASES: Final = _load("phrases.toml")

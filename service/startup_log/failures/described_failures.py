@@ -50,7 +50,7 @@ def of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     at, error = found
     origin = origin_of(error.type, (error.frame,))
     if origin.cause is None:
-        return None
+        return _of_python(lines)
     line = lines[at]
     return Failure(
         class_in(error.type, line.text),

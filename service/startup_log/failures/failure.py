@@ -54,6 +54,7 @@ from service.startup_log.failures.said_failures import UNANSWERED, of_hang, of_p
 from service.startup_log.failures.shown_usages import of_usage
 from service.startup_log.failures.stated_rules import with_part_of_check
 from service.startup_log.failures.titles import ENDED, FAULT, with_reason, with_title
+from service.startup_log.failures.unloaded_extension import of_unloaded_extension
 from service.startup_log.failures.which_traceback import (
     below_heading,
     first_raised,
@@ -110,7 +111,11 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
         noted = None if no_report else of_note(lines, beside=found)
         found = noted or found or (None if no_report else _noted_alone(lines))
     if found is None or (found.cause is None and found.paraphrased and found.follows):
-        return found if no_report else of_lost_peer(printed) or of_usage(printed) or found
+        if no_report:
+            return found
+        extension = of_unloaded_extension(printed)
+        left = of_lost_peer(printed) or of_usage(printed)
+        return left or (found if extension is None else with_form(extension, lines))
     found = as_diverged(with_draft(found, lines), lines)
     found = with_named_file(_with_cut_end(with_checking_part(found), lines), lines)
     found = of_newer_python(with_variable(found, lines), lines)

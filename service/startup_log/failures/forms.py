@@ -16,6 +16,7 @@ from service.startup_log.failures.stated_rules import (
     stated_before,
     stated_form,
 )
+from service.startup_log.failures.weight_shapes import form_of_shapes
 from service.startup_log.text.lines import LogLine
 
 
@@ -25,7 +26,7 @@ def with_form(failure: Failure, lines: Sequence[LogLine]) -> Failure:
         return failure
     texts = [line.text.lower() for line in lines]
     fits = (form for form in failure.cause.forms if _fits(form, failure, texts))
-    form = next(fits, None)
+    form = next(fits, None) or form_of_shapes(failure.cause.name, failure.message)
     if form is None and failure.type and not failure.paraphrased:
         form = _by_message(failure, failure.cause)
     if form is None and failure.paraphrased:

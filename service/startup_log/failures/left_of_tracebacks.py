@@ -18,7 +18,7 @@ from service.startup_log.catalogue.phrases import CAUSES, WRAPPERS
 from service.startup_log.catalogue.templates import lines_containing
 from service.startup_log.errors.exceptions import QUIET, class_in_task, message_above, raised_by_source
 from service.startup_log.errors.harmless_errors import of_other_platforms
-from service.startup_log.errors.tracebacks import warns_in_collect_env
+from service.startup_log.errors.tracebacks import NEAR, Frame, warns_in_collect_env
 from service.startup_log.failures.advice import facts_in
 from service.startup_log.failures.cut_tracebacks import last_frame, where_cut
 from service.startup_log.failures.logged_failure import (
@@ -39,6 +39,17 @@ _OF_FACTS: Final = {
     for fact, name in {"speculation": "speculation_failed", "sleep": "sleep_mode_failed"}.items()
 }
 """Causes that only say with what something failed, by the facts of a text: names of advice.toml."""
+OF_WAIT: Final = "the wait for the engine's processes"
+_OF_WAITING: Final = ("/vllm/v1/engine/core_client.py", "/vllm/v1/engine/utils.py")
+_WAITING: Final = frozenset(
+    {"make_async_mp_client", "launch_core_engines", "wait_for_engine_startup", "_wait_for_engine_startup"}
+)
+_STARTING: Final = (
+    "EngineCoreClient.make_async_mp_client(",
+    "with launch_core_engines(",
+    "wait_for_engine_startup(",
+)
+"""vLLM 0.8.5 to 0.33.0, v1/engine/: functions of the front end that wait for processes, and their calls."""
 OF_NO_DEVICE: Final = frozenset({"no_gpu_visible", "driver_library_not_found"})
 """Causes that say that no device was found, as the engine logs it of each kind that it looks for."""
 _FOUND: Final = "detected platform "
@@ -133,10 +144,20 @@ def cut_off(lines: Sequence[LogLine], *, complains: bool) -> Failure | None:
     origin, frames = where_cut(at, lines)
     if (headed := message_above(at, lines)) is not None and not is_wrapper(headed.message):
         return with_calls(of_exception(headed, lines), replace(of_line(lines[at], origin), frames=frames))
+    if not below and origin.cause is None and _waits_for_engine(at, frames, lines):
+        return replace(of_line(lines[at], FailureOrigin(OF_WAIT, None)), frames=frames, follows=True)
     if wrapper is not None and origin.cause is None and is_of_parent(wrapper.text):
         # The calls are the parent's, and not those of the process that failed.
         origin = NOWHERE
     return _of_task(replace(of_line(wrapper or lines[at], origin), frames=frames, cut=not below))
+
+
+def _waits_for_engine(at: int, frames: Sequence[Frame], lines: Sequence[LogLine]) -> bool:
+    """Whether calls are those of the front end, which waits for the engine's processes."""
+    if any(frame.function in _WAITING and f"/{frame.path}".endswith(_OF_WAITING) for frame in frames[:NEAR]):
+        return True
+    below = lines[at + 1 : at + 1 + NEAR]
+    return any(words in line.text for line in below for words in _STARTING)
 
 
 def _warning(quiet: Sequence[KnownWords], lines: Sequence[LogLine]) -> KnownWords | None:

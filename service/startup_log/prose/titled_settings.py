@@ -42,7 +42,8 @@ _WHICH_DEVICES: Final = "_VISIBLE_DEVICES="
 def claim_of_title(lines: Sequence[LogLine]) -> Quote | None:
     """Return the title of a text, where it says more than which model or program it is about."""
     title = title_of(lines)
-    if title is None or len(title.words.split()) < LEAST_OF_CLAIM:
+    if title is None or len(title.words.split()) < LEAST_OF_CLAIM or title.text.rstrip().endswith("("):
+        # A line that ends so is source of a traceback.
         return None
     return Quote(title.line.number, title.text.strip(" #*")[:MOST_OF_QUOTE])
 

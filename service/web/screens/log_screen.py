@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.advisor.candidates.refusal import Fix
-from service.application.text.cause_words import cause_in_words
+from service.application.text.cause_words import failed_in_words
 from service.application.text.compared_values import MARKS, number_in_words
 from service.application.text.headline import headline
 from service.application.text.words import change_words, printable, verdict_words
@@ -127,7 +127,7 @@ def _cause(ending: Diagnosis, start: PageQuestion) -> CauseText:
     planned = ending.planned
     message = f"{ending.type}: {ending.message}" if ending.type else ending.message
     return CauseText(
-        name=cause_in_words(ending.cause),
+        name=failed_in_words(ending),
         message=plain(hide_secrets(message)),
         line=ending.line,
         means=ending.means,

@@ -1,0 +1,326 @@
+"""What a text holds that decides among the reasons of one cause: sizes, calls, other lines, devices."""
+
+import pytest
+
+from service.explanation.diagnosis import diagnose
+from service.explanation.explanation_types import Diagnosis
+from service.explanation.wanted_lines import OF_ENGINE
+from service.startup_log.failures.weight_shapes import relation
+from service.startup_log.log import read_log
+
+PACKAGES = "/usr/local/lib/python3.12/dist-packages"
+ENGINE_LINE = "(EngineCore_DP0 pid=29) ERROR 01-12 09:26:18 [core.py:866] "
+
+
+def ending(text: str) -> Diagnosis:
+    found = diagnose(read_log(text), None)
+    assert found is not None
+    return found
+
+
+def cut_after(*calls: tuple[str, str, str]) -> str:
+    """Return the log of a start that is cut off behind these calls, with the source of each."""
+    lines = ["EngineCore failed to start.", "Traceback (most recent call last):"]
+    for path, function, source in calls:
+        lines += [f'  File "{PACKAGES}/{path}", line 1, in {function}', f"    {source}"]
+    return "\n".join(f"{ENGINE_LINE}{line}" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("loaded", "parameter", "name"),
+    [
+        # vLLM 0.8.5, fp8.py process_weights_after_loading keeps weight.t(); vllm-project/vllm#17272
+        ([3840, 1280], [1280, 3840], "transposed"),
+        # NVFP4 and MXFP4 are stored as uint8 with two values in each byte
+        ([4096, 3584], [4096, 7168], "two_in_a_byte"),
+        # pack-quantized: eight 4-bit values in an int32, along the last dimension
+        ([4096, 896], [4096, 7168], "eight_in_a_word"),
+        # bitsandbytes, functional.py quantize_4bit: n values are ceil(n / 2) bytes in one column
+        ([8388608, 1], [4096, 4096], "bitsandbytes"),
+        # one token was added to the 32000 of Llama 2
+        ([32001, 4096], [32000, 4096], "rows_of_vocabulary"),
+        ([4096, 4096], [4096, 4096], ""),
+        ([1024, 4096], [4096, 4096], ""),
+        ([128256, 4096], [32000, 4096], ""),
+        ([4096], [2048], ""),
+        ([4096, 0], [4096, 7168], ""),
+    ],
+)
+def test_two_shapes_of_a_weight_say_how_it_is_stored(
+    loaded: list[int], parameter: list[int], name: str
+) -> None:
+    assert relation(loaded, parameter) == name
+
+
+@pytest.mark.parametrize(
+    ("message", "title"),
+    [
+        (
+            "Attempted to load weight (torch.Size([3840, 1280])) into parameter (torch.Size([1280, 3840]))",
+            "the engine holds the weight turned round",
+        ),
+        (
+            "Attempted to load weight (torch.Size([32001, 8])) into parameter (torch.Size([32000, 8]))",
+            "the vocabulary of the checkpoint has another size",
+        ),
+        ("Attempted to load weight (torch.Size([5])) into parameter (torch.Size([7]))", ""),
+    ],
+)
+def test_the_shapes_in_a_message_decide_what_does_not_fit(message: str, title: str) -> None:
+    """vLLM 0.8.5 default_weight_loader; 0.6.2, parameter.py."""
+    found = ending(f"AssertionError: {message}")
+
+    assert (found.cause, found.title) == ("weights_do_not_fit_the_class", title)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cause"),
+    [
+        ((1059, 376), "tensors_do_not_fit"),  # vllm-project/vllm#15332, tokens of a step
+        ((768, 797), "tensors_do_not_fit"),  # vllm-project/vllm#28390
+        ((3072, 6144), "weights_do_not_fit_the_class"),  # vllm-project/vllm#41108, NVFP4
+        ((4096, 5120), "weights_do_not_fit_the_class"),
+        ((32000, 32001), "weights_do_not_fit_the_class"),
+    ],
+)
+def test_sizes_that_are_no_widths_are_those_of_a_step(sizes: tuple[int, int], cause: str) -> None:
+    found = ending(
+        f"RuntimeError: The size of tensor a ({sizes[0]}) must match the size of tensor b ({sizes[1]})"
+    )
+
+    assert found.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("calls", "cause", "title"),
+    [
+        # torch 2.9, cuda/__init__.py _lazy_init
+        (
+            (
+                ("vllm/platforms/cuda.py", "set_device", "torch.cuda.set_device(device)"),
+                ("torch/cuda/__init__.py", "_lazy_init", "torch._C._cuda_init()"),
+            ),
+            "gpu_not_ready",
+            "CUDA could not be taken into use",
+        ),
+        # vllm-project/vllm-ascend#3133 and #4744
+        (
+            (
+                ("vllm_ascend/utils.py", "init_ascend_soc_version", "torch_npu.npu.get_soc_version()"),
+                ("torch_npu/npu/utils.py", "current_device", "torch_npu.npu._lazy_init()"),
+            ),
+            "ascend_fault",
+            "the NPU could not be taken into use",
+        ),
+        # vLLM 0.10.2 to 0.33.0, v1/core/kv_cache_utils.py
+        (
+            (
+                ("vllm/v1/engine/core.py", "_initialize_kv_caches", "get_kv_cache_configs("),
+                ("vllm/v1/core/kv_cache_utils.py", "check_enough_kv_cache_memory", "raise ValueError("),
+            ),
+            "kv_cache_smaller_than_one_request",
+            "",
+        ),
+        # vLLM 0.12.0, v1/worker/utils.py request_memory
+        (
+            (
+                ("vllm/v1/worker/gpu_worker.py", "init_device", "request_memory("),
+                ("vllm/v1/worker/utils.py", "request_memory", "raise ValueError("),
+            ),
+            "memory_taken_by_others",
+            "",
+        ),
+        # vLLM 0.8.5 to 0.33.0, entrypoints/openai/api_server.py
+        (
+            (("vllm/entrypoints/openai/api_server.py", "create_server_socket", "sock.bind(addr)"),),
+            "address_in_use",
+            "",
+        ),
+        # huggingface_hub 0.36
+        (
+            (("huggingface_hub/_snapshot_download.py", "snapshot_download", "thread_map("),),
+            "hub_unavailable",
+            "",
+        ),
+        # vllm-project/tpu-inference#2126
+        ((("torchax/tensor.py", "t2j_iso", "torch_pytree.tree_map_only("),), "tpu_code_not_traced", ""),
+    ],
+)
+def test_calls_of_a_cut_traceback_that_fail_for_one_reason_show_it(
+    calls: tuple[tuple[str, str, str], ...], cause: str, title: str
+) -> None:
+    found = ending(cut_after(*calls))
+
+    assert (found.cause, found.title) == (cause, title)
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (
+            "Loading safetensors using Fastsafetensor loader:   0% Completed",
+            "the package fastsafetensors is not installed",
+        ),
+        ("--load-format runai_streamer", "the package runai-model-streamer is not installed"),
+        ("INFO 01-12 09:26:17 [model.py:514] Resolved architecture: Qwen2ForCausalLM", ""),
+    ],
+)
+def test_a_package_that_is_loaded_where_it_is_needed_is_named_by_the_text(said: str, title: str) -> None:
+    """vLLM 0.12.0, utils/import_utils.py PlaceholderModule."""
+    calls = ("vllm/utils/import_utils.py", "__getattr__", "importlib.import_module(name)")
+    found = ending(f"{said}\n{cut_after(calls)}")
+
+    assert (found.cause, found.title) == ("package_missing", title)
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "source"),
+    [
+        ("async_llm.py", "__init__", "self.engine_core = EngineCoreClient.make_async_mp_client("),
+        ("core_client.py", "make_async_mp_client", "return AsyncMPClient(*client_args)"),
+        ("utils.py", "launch_core_engines", "wait_for_engine_startup("),
+    ],
+)
+def test_calls_of_the_server_that_waits_for_the_engine_ask_for_the_lines_above(
+    path: str, function: str, source: str
+) -> None:
+    """vllm-project/vllm#18302, eugr/spark-vllm-docker#136, community-scripts/ProxmoxVED#2047."""
+    text = f'(APIServer pid=1)   File "{PACKAGES}/vllm/v1/engine/{path}", line 1, in {function}\n'
+    found = ending(f"{text}(APIServer pid=1)     {source}")
+
+    assert (found.cause, found.wanted) == (None, OF_ENGINE)
+
+
+def test_a_title_that_quotes_an_error_counts_beside_a_cut_traceback() -> None:
+    """vllm-project/vllm#20347, whose text says that it was started with a draft of the model's own layers."""
+    title = "# [Bug]: 'DeepSeekMultiTokenPredictor' object has no attribute 'embed_tokens'"
+    calls = ("vllm/v1/executor/multiproc_executor.py", "__init__", "self.worker.load_model()")
+    found = ending(f"{title}\n\n{cut_after(calls)}")
+
+    assert (found.cause, found.title) == (
+        "model_class_failed",
+        "the class of the draft lacks what this release asks of it",
+    )
+
+
+def test_source_of_a_traceback_is_no_title() -> None:
+    raised = "RuntimeError: Engine core initialization failed. See root cause above."
+    lines = ("    with launch_core_engines(", "    raise RuntimeError(", raised)
+    text = "\n".join(f"qwen3  | (APIServer pid=1) {line}" for line in lines)
+
+    assert not any("title" in note for note in ending(text).notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("# the most recent xla nightly is breaking vllm on TPU", "vLLM recognized no TPU"),  # vllm#12451
+        ("docker run --device /dev/davinci0 vllm-ascend", "vLLM recognized no NPU"),
+        ("GPU: Intel Arc B580", "vLLM recognized no Intel GPU"),
+        ("GPU 0: AMD Radeon RX 7900 XTX", "vLLM recognized no AMD GPU"),
+        ("GPU 0: NVIDIA L4", ""),
+    ],
+)
+def test_a_device_that_was_not_recognized_is_of_the_kind_that_the_text_names(said: str, title: str) -> None:
+    found = ending(f"{said}\n\nRuntimeError: Failed to infer device type")
+
+    assert (found.cause, found.title) == ("no_gpu_visible", title)
+
+
+def test_a_platform_without_a_device_cannot_say_what_it_supports() -> None:
+    """vllm-project/vllm#17825; vLLM 0.7.3, platforms/interface.py."""
+    text = f'  File "{PACKAGES}/vllm/platforms/interface.py", line 204, in is_async_output_supported\n'
+    found = ending(
+        f"Traceback (most recent call last):\n{text}    raise NotImplementedError\nNotImplementedError"
+    )
+
+    assert (found.cause, found.title) == ("no_gpu_visible", "vLLM recognized no device")
+
+
+EXTENSION = (
+    "WARNING 06-13 11:42:20 [_custom_ops.py:11] Failed to import from vllm._C with "
+    "ImportError('vllm/_C.abi3.so: undefined symbol: _ZN5torch7LibraryC1ENS0_4KindE')"
+)
+
+
+def test_an_extension_for_another_torch_is_the_failure_where_nothing_follows() -> None:
+    """vllm-project/vllm#5501: what `import vllm` prints."""
+    found = ending(EXTENSION)
+
+    assert (found.cause, found.title) == (
+        "build_does_not_match",
+        "vLLM's compiled extension does not fit the installed torch",
+    )
+
+
+def test_an_engine_that_goes_on_without_its_extension_has_not_failed() -> None:
+    text = f"{EXTENSION}\nINFO 06-13 11:42:24 [api_server.py:440] vLLM API server version 0.5.0"
+
+    assert diagnose(read_log(text), None) is None
+
+
+def test_a_kernel_is_missing_because_the_extension_is_for_another_torch() -> None:
+    """LMCache/LMCache, the nightly test of macOS."""
+    failed = "ImportError('dlopen(_C.abi3.so): Symbol not found')"
+    warned = f"WARNING [cpu.py:459] Failed to import from vllm._C: {failed}"
+    found = ending(
+        f"{warned}\nAttributeError: '_OpNamespace' '_C' object has no attribute 'init_cpu_memory_env'"
+    )
+
+    assert found.title == "vLLM's compiled extension does not fit the installed torch"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "title"),
+    [
+        # intel/llm-scaler#304; oneAPI, ur_result_t
+        (
+            "RuntimeError: UR backend failed. UR backend returns:40 (UR_RESULT_ERROR_OUT_OF_RESOURCES)",
+            "xpu_fault",
+            "the Intel GPU has no resources left for the call",
+        ),
+        # vllm-project/vllm#2416; vLLM 0.2.7, engine/ray_utils.py
+        (
+            "The number of required GPUs exceeds the total number of available GPUs in the placement group.",
+            "ray_cluster_not_ready",
+            "the placement group is too small",
+        ),
+        # Project-HAMi/HAMi#1381
+        (
+            (
+                "AssertionError: Error in memory profiling. Initial free memory 23.4375 GiB, current free"
+                " memory 23.4375 GiB.\n[HAMI-core ERROR (utils.c:160)]: host pid is error!"
+            ),
+            "memory_freed_while_profiling",
+            "a vGPU layer reports the free memory wrongly",
+        ),
+        # vllm-project/vllm#6058: MiniCPM ties its output layer to its embedding
+        (
+            "KeyError: 'lm_head.weight'",
+            "weights_do_not_fit_the_class",
+            "the checkpoint has an output layer that the class does not load",
+        ),
+        ("vllm serve x --task embed\nKeyError: 'lm_head.weight'", "weights_do_not_fit_the_class", ""),
+        (
+            "ModuleNotFoundError: No module named 'vllm._C'",
+            "build_does_not_match",
+            "vLLM's compiled part is missing",
+        ),
+    ],
+)
+def test_other_words_of_a_text_decide_what_failed(text: str, cause: str, title: str) -> None:
+    found = ending(text)
+
+    assert (found.cause, found.title) == (cause, title)
+
+
+def test_a_cluster_of_ray_that_is_too_small_is_what_a_start_waits_for() -> None:
+    """gpustack/gpustack#5056, whose log ends so; vLLM 0.18.0, v1/executor/ray_utils.py."""
+    log = read_log(
+        "(EngineCore_DP0 pid=34) WARNING 03-30 14:11:45 [ray_utils.py:352] Tensor parallel size (16) exceeds "
+        "available GPUs (8). This may result in Ray placement group allocation failures."
+    )
+    found = diagnose(log, None)
+
+    assert found is not None
+    assert found.title == "the Ray cluster has fewer GPUs than the start has ranks"
