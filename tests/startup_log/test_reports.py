@@ -50,6 +50,15 @@ NO_REPORTS = [
     "# NPU\u540e\u7aef\u652f\u6301VLLM\u5417\n\n\u4e0d\u652f\u6301\u7684\n\ngpu\u662f\u652f\u6301\u7684\n",
     # vllm-project/vllm-ascend#14628: about the words of messages, which it quotes
     f"[Bug]: {UNFRIENDLY}\n\n```\nValueError: No available memory for the cache blocks.\n```\n",
+    # vllm-project/vllm#16056, #17765, #9465, #4000, #13467, #396: what somebody wants to know
+    "[Usage]: v1 engine on CPU\n\nI wonder why v1 engine doesn't support CPU yet?\n",
+    "[Usage]: How to truncate\n\nI want to ask what can be done when the prompt length exceeds the limit.\n",
+    "[Usage]: Memory of each gpu\n\nI want to use two since it does not fit into one but I wonder how.\n",
+    "[Usage]: How to purge requests\n\nOf course I can restart it, but vLLM takes a long time to start-up.\n",
+    "[Usage]: How different between 'full response' and 'fixed length output' in the benchmark?\n",
+    "EOS tokenizer support.\n\nI was wondering how you were taking care of the eos token that ends it.\n",
+    # vllm-project/vllm#1027, #12290
+    "Support YaRN models\n\nThe longer context length (up to 128k) is highly valuable.\n",
     # vllm-project/vllm#17327: a guide with the calls of an error that a reader may see
     GUIDE,
 ]
@@ -87,6 +96,22 @@ REPORTS = [
         FEATURE.format("HQQ", "```\nvllm: error: unrecognized arguments: --enable-hqq\n```"),
         "unknown_argument",
     ),
+    # vllm-project/vllm#30128, #18231, #3694, #13763, #40205, #25745: titles that look like code
+    ("[Bug]: raise error when setting --pipeline_parallel_size > 3 in ray\n", "pipeline_failed"),
+    ("[Bug]: NeuronExecutor.__init__() takes 7 positional arguments but 8 were given\n", "engine_fault"),
+    ("[Bug]: Generation mismatch with Model: meta-llama/Llama-3.2-11B\n", "wrong_output"),
+    ("[CI Failure]: mi250_1: V1 Sample + Logits\n", "test_not_passed"),
+    ("[CI Failure]: tests/v1/kv_connector/unit/test_shared_storage_connector.py\n", "test_not_passed"),
+    # vllm-project/vllm#20341, #12274, #34579, #12610, #4081, #2742, #1128, #19014
+    ("[Performance]: why vllm-0.6.1.post2 faster than latest vllm=0.6.6.post1?\n", "slower_than_expected"),
+    ("[Performance]: vLLM's throughput lags behind for single prompt\n", "slower_than_expected"),
+    ("[Bug]: GPU memory usage gradually increases.\n", "memory_grows"),
+    ("[Bug]: TypeError: 'ABCMeta' object is not subscriptable\n", "python_too_old"),
+    ("When using tp =2 in greedy mode and vllm 0.3 , results are random\n", "wrong_output"),
+    ("# the output is not equals compare to huggingface .\n", "wrong_output"),
+    ("[Bug]: Qwen-2.5 VL inference speed very low\n", "slower_than_expected"),
+    # vllm-project/vllm#9448: what is left out is no part of it
+    ("[Bug]: answers\n\nWithout speculative decoding we still get incomplete answers.\n", "wrong_output"),
     # vllm-project/vllm#16588: a task beside which something is said to fail
     ("# Support it in offline mode\n\nThe model initialization gets stuck in a hang.\n", "worker_hangs"),
 ]

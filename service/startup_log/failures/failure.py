@@ -103,7 +103,8 @@ def find_failure(lines: Sequence[LogLine]) -> Failure | None:
     decision = decide(lines, printed)
     no_report = decision.counts is WhatCounts.NOTHING
     if decision.counts not in {WhatCounts.ALL, WhatCounts.NOTHING}:
-        lines = SearchedLines(telling_lines(lines, decision))
+        quoted = {printed[each.at].number for each in printed.known}
+        lines = SearchedLines(telling_lines(lines, decision, quoted))
         printed = printed_lines(lines)
     found = None if no_report else of_hang(_root_of(printed), printed)
     found = None if found is None else with_error_above(found, printed)

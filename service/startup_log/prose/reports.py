@@ -5,6 +5,7 @@ Everything that reads a person's words for a failure reads the lines that are le
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -14,6 +15,7 @@ from service.startup_log.prose.complaints import only_describes_change, reports_
 from service.startup_log.prose.documents import is_document
 from service.startup_log.prose.general_texts import is_guide, is_page, reviews_code
 from service.startup_log.prose.issue_forms import IssueKind, kind_of_tags
+from service.startup_log.prose.met_failures import meets, wishes
 from service.startup_log.prose.sentences import Sentence, paragraphs, title_of
 from service.startup_log.prose.symptom_table import affirmed, vocabulary
 from service.startup_log.prose.symptoms import asks_in_general, is_question, is_supposed, names_roadmap
@@ -40,7 +42,9 @@ class Decision:
 
 _TASK: Final = re.compile(
     r"^ (?:support(?:ing)?|add(?:ing)?|allow|drop|make|remove|implement|improve|integrate|introduce|refactor|"
-    r"rename|replace|clean up|deprecate|migrat(?:e|ing)|reduce|rework|split up|unify|consolidate) "
+    r"rename|replace|clean up|deprecate|migrat(?:e|ing)|reduce|rework|split up|unify|consolidate) |"
+    r"^ (?:an? |some )?(?:possible|potential|proposed|suggested) (?:[a-z]{1,12} )?"
+    r"(?:improvement|optimi[sz]ation)s? "
 )
 """Beginning of a title that says what is to be done."""
 _HAPPENED: Final = re.compile(
@@ -58,47 +62,6 @@ _OF_WORDING: Final = re.compile(
     r"\u63d0\u793a.{0,6}(?:\u4e0d\u53cb\u597d|\u4e0d\u6e05\u6670|\u4e0d\u660e\u786e)"
 )
 """What shows that a title is about how messages are worded, which it quotes."""
-_TROUBLE: Final = (
-    r"(?:errors?|exceptions?|crash\w{0,4}|failures?|fail\w{0,3}|hang\w{0,3}|timeouts?|oom\w{0,3}|traceback|"
-    r"segfault\w{0,2}|garbage|gibberish)"
-)
-_WORDS: Final = r"(?: [a-z0-9'.]{1,24}){0,8}"
-_I: Final = r"(?:i|we|i've|we've|i'm|we're)(?: [a-z']{1,12}){0,2}"
-_PART: Final = (
-    r"(?:it|this|that|which|vllm|engine|server|model|process|container|pod|requests?|workers?|start|startup|"
-    r"command)(?: [a-z]{1,10}){0,2}"
-)
-_MET: Final = (
-    re.compile(
-        rf" {_I} (?:get|got|gets|getting|hit|hits|hitting|face|faced|facing|see|saw|seeing|encounter|"
-        r"encountered|encountering|received?|met|experienced?|observed?|noticed?|have|had|having|ran into|"
-        rf"run into|running into){_WORDS} {_TROUBLE} "
-    ),
-    re.compile(
-        rf" {_PART} (?:raised|threw|crashed|failed|hung|died|segfaulted|ran out of memory|"
-        rf"(?:gave|gives|raises|throws|returned|reports|reported){_WORDS} {_TROUBLE}) "
-    ),
-    re.compile(
-        rf" {_I} (?:tried|try|ran|run|running|started|start|launched|launch|deployed|deploy|loaded|load|used|"
-        r"use|using|set|tested|test|served|serve) .{1,160}(?: but| however| and| then| it| vllm| always)"
-        rf"{_WORDS} (?:{_TROUBLE}|(?:doesn't|does not|didn't) work|(?:can't|cannot) start) "
-    ),
-    re.compile(
-        r" (?:outputs?|answers?|results?|responses?) (?:is|are|was|were)(?: [a-z]{1,12}){0,2} "
-        r"(?:random|garbage|wrong|incorrect|gibberish|nonsense|garbled) "
-    ),
-    re.compile(
-        "(?:\u6211|\u9047\u5230|\u51fa\u73b0|\u53d1\u73b0).{0,60}(?:\u62a5\u9519|\u5d29\u6e83|\u5361\u4f4f|\u5361\u6b7b|"
-        "\u5931\u8d25|\u51fa\u9519|\u9519\u8bef|\u5f02\u5e38)|(?:\u62a5\u9519|\u5d29\u6e83|\u5361\u6b7b|\u5931\u8d25)\u4e86|"
-        "(?:\u540e|\u65f6)(?:\u5c31|\u4f1a|\u76f4\u63a5)?(?:\u62a5\u9519|\u5d29\u6e83|\u5361\u6b7b|\u5931\u8d25)"
-    ),
-)
-"""What shows that a sentence tells what happened to who writes it; in Chinese: I, met or found an error;
-failed; fails after or at something."""
-_WISHES: Final = re.compile(
-    r" (?:would be|would like|i wish|we wish|it should|ideally|i think|i believe|i suppose|not sure) "
-)
-"""What shows that a sentence says what somebody wishes, or supposes."""
 _OF_KIND: Final = {
     IssueKind.WISH: Decision(WhatCounts.MET, "it asks for a feature"),
     IssueKind.PROPOSAL: Decision(WhatCounts.PRINTED, "it proposes something"),
@@ -146,13 +109,21 @@ def _names_no_trouble(title: Sentence) -> bool:
     return asks_in_general(title) or not vocabulary().trouble_of_question.is_in(affirmed(title.words))
 
 
-def telling_lines(lines: Sequence[LogLine], decision: Decision) -> Sequence[LogLine]:
-    """Return the lines with an empty text in place of what people say that cannot tell of a failure."""
+def telling_lines(
+    lines: Sequence[LogLine], decision: Decision, quoted: AbstractSet[int]
+) -> Sequence[LogLine]:
+    """Return the lines with an empty text in place of what people say that cannot tell of a failure.
+
+    ``quoted``: numbers of the lines that hold a message of the engine.
+    """
     if decision.counts is WhatCounts.ALL:
         return lines
     if decision.counts is WhatCounts.NOTHING:
         return [replace(line, text="") for line in lines]
     silent = dict(_silenced(lines, _TELLS[decision.counts]))
+    if decision.counts is WhatCounts.TROUBLE:
+        # A message of the engine that a question quotes was printed.
+        silent = {number: left for number, left in silent.items() if number not in quoted}
     return [replace(line, text=silent[line.number]) if line.number in silent else line for line in lines]
 
 
@@ -176,22 +147,21 @@ _HEAD: Final = "[title]"
 
 def _is_met(sentence: Sentence) -> bool:
     """Whether a sentence says that its writer met a failure."""
-    words = affirmed(sentence.words)
-    if is_supposed(sentence) or _WISHES.search(words) or (sentence.title and is_question(sentence)):
+    if is_supposed(sentence) or wishes(sentence.words) or (sentence.title and is_question(sentence)):
         return False
-    return any(each.search(words) for each in _MET)
+    return meets(affirmed(sentence.words))
 
 
-def _is_answer(sentence: Sentence) -> bool:
-    """Whether a sentence says only that something is not supported, or is the title that asks or wants it."""
-    if sentence.title:
-        return True
-    table, words = vocabulary(), affirmed(sentence.words)
-    return table.unsupported.is_in(words) and not table.trouble_of_question.is_in(words)
+def _names_trouble(sentence: Sentence) -> bool:
+    """Whether a sentence below the title names trouble, other than that something is not supported."""
+    if sentence.title or wishes(sentence.words):
+        return False
+    words = affirmed(sentence.words)
+    return vocabulary().trouble_of_question.is_in(words) or meets(words)
 
 
 _TELLS: Final[Mapping[WhatCounts, Callable[[Sequence[Sentence]], bool]]] = {
-    WhatCounts.TROUBLE: lambda said: not said or not all(map(_is_answer, said)),
+    WhatCounts.TROUBLE: lambda said: not said or any(map(_names_trouble, said)),
     WhatCounts.MET: lambda said: any(map(_is_met, said)),
     WhatCounts.PRINTED: lambda _: False,
 }

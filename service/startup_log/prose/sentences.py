@@ -11,7 +11,7 @@ from service.startup_log.catalogue.phrases import BEGINNINGS, MILESTONES, TEMPLA
 from service.startup_log.catalogue.templates import SentenceIndex, any_contains
 from service.startup_log.catalogue.whole_messages import continues
 from service.startup_log.errors.tracebacks import HEADER, frame_of
-from service.startup_log.prose.issue_forms import tags_of_headings
+from service.startup_log.prose.issue_forms import kind_of_tags, tags_of_headings
 from service.startup_log.text.lines import LogLine
 
 MOST: Final = 240
@@ -73,6 +73,8 @@ _UNSAID: Final = (
 )
 _NOT_SAID: Final = re.compile("|".join(_UNSAID))
 """Beginnings of lines that nobody says."""
+_CLASS: Final = re.compile(r"(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): ")
+"""The class of an exception before its message."""
 _FENCE: Final = re.compile(r"^\s{0,8}(?:```|~~~)")
 _ENDS: Final = re.compile(
     r"(?<=[.!?\u3002\uff01\uff1f])(?<!e\.g\.)(?<!i\.e\.)[*_]{0,2}\s+|(?<=[\u3002\uff01\uff1f])"
@@ -276,7 +278,7 @@ def _is_log(lines: Sequence[LogLine]) -> bool:
 def _said(all_lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, LogLine, str, bool]]:
     """Yield what a person wrote, lines of a paragraph joined: its first and last line, and if it heads."""
     values = _with_values(all_lines)
-    lines = [line for line in all_lines if line.number not in values]
+    lines = [line for line in all_lines if line.number not in values or _behind_tags(line.text)]
     fenced, first = _begins_fenced(lines), True
     begin: LogLine | None = None
     above: LogLine | None = None
@@ -319,6 +321,9 @@ def _begins_fenced(lines: Sequence[LogLine]) -> bool:
     Many empty lines below that are source whose words were taken out, so that the last fence opens its block.
     """
     fences = [line for line in lines if _FENCE.match(line.text)]
+    begin = next((line.text for line in lines if line.text), "")
+    if fences and (begin.startswith("# ") or _behind_tags(begin)):
+        return False
     if fences and lines[-1].number - fences[-1].number > MOST_EMPTY:
         return False
     last = next((line for line in reversed(lines) if line.text), None)
@@ -345,8 +350,20 @@ def _heads_section(line: LogLine) -> bool:
     return _is_said(replace(line, text=text))
 
 
+def _behind_tags(text: str) -> str:
+    """Return the title of an issue behind the kind of the issue; empty for any other line."""
+    tags = _TAGS.match(text)
+    if tags is None or kind_of_tags(tag.casefold() for tag in _TAG.findall(tags[1])) is None:
+        return ""
+    said = text[tags.end() :]
+    return said if any(map(str.isalpha, said)) else ""
+
+
 def _is_said(line: LogLine) -> bool:
     text = line.text.strip()
+    if (titled := _behind_tags(text)) and _CLASS.match(titled) is None:
+        # Whatever it looks like, as `raise error when ...` and `vllm serve fails` do.
+        return not (line.level or line.time) and line.origin is None
     if (tags := _TAGS.match(text)) is not None and any(map(str.isalpha, text[tags.end() :])):
         text = text[tags.end() :]
     if not any(map(str.isalpha, text)) or line.level or line.origin is not None or line.time:

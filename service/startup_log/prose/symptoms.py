@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from service.startup_log.catalogue.phrases import FailureCause
+from service.startup_log.prose.met_failures import asks_indirectly, meets
 from service.startup_log.prose.sentences import LONGEST, Sentence, plain_words
 from service.startup_log.prose.surest_sentences import surest
 from service.startup_log.prose.symptom_table import DENIES, vocabulary
@@ -48,16 +49,9 @@ _OF_EXCEPTION: Final = "raises failed "
 """What an exception says of itself by being one, in the words of people."""
 _ROADMAP: Final = re.compile(r" (?:roadmap|release plan|milestone plan) ")
 """What shows that a title is of a plan."""
-_MET: Final = re.compile(
-    r" (?:i|we|i'm|we're|i've|we've|it|there)"
-    r"(?: (?:still|now|also|always|then|just|am|are|have|keep|kept|seems? to)){0,3} "
-    r"(?:get|got|getting|face|faced|facing|hit|hitting|see|saw|seeing|encounter|encountered|encountering|"
-    r"receive|received|meet|met|run into|ran into|running into|be)(?: [a-z0-9]{1,16}){0,3} "
-    r"(?:error|errors|exception|crash|failure|hang|timeout|segfault) "
-)
-"""What shows that a person met a failure: `I get the following error`."""
 _ASKS: Final = re.compile(
-    r"^ (?:how|what|which|where|who|do|does|can|could|is there|are there|is it|would|any|may|has anyone) "
+    r"^ (?:how|what|which|where|who|do|does|can(?! not )|could(?! not )|is there|are there|is it|would|any|"
+    r"may|has anyone) "
 )
 """What shows that a sentence asks something."""
 _ASKED: Final = re.compile(
@@ -183,12 +177,12 @@ def _states_failure(words: str) -> bool:
 def _is_met(sentence: Sentence) -> bool:
     """Whether a person says below the title that they met a failure."""
     words = DENIES.sub(" ", sentence.words)
-    return not sentence.title and _MET.search(words) is not None
+    return not sentence.title and meets(words)
 
 
 def met_failure(found: Sequence[Sentence]) -> bool:
     """Whether a person says in any sentence that they met a failure."""
-    return any(_MET.search(DENIES.sub(" ", each.words)) for each in found)
+    return any(meets(DENIES.sub(" ", each.words)) for each in found)
 
 
 def _joined(found: Sequence[Sentence]) -> Iterator[Sentence]:
@@ -256,6 +250,8 @@ def _is_of_failure(sentence: Sentence) -> bool:
     asks = _ASKS.search(sentence.words) or _ASKS_IN_GENERAL.search(sentence.words)
     if asks and sentence.text.rstrip().endswith(("?", "\uff1f")):
         return False
-    supposed = _SUPPOSES.search(sentence.words) or _WISHES.search(sentence.words)
+    supposed = (
+        _SUPPOSES.search(sentence.words) or _WISHES.search(sentence.words) or asks_indirectly(sentence.words)
+    )
     attempts = _ATTEMPTS.match(sentence.words) is not None and " but " not in sentence.words
     return not (supposed or attempts)
