@@ -326,7 +326,9 @@ def _logged_later(lines: Sequence[LogLine], served: int) -> Failure | None:
     errors = (at for at in range(served, len(lines)) if _is_logged_error(lines[at]))
     if (at := next(errors, None)) is None:
         return None
-    failure = find_failure(lines[at:])
+    # The older engine logs the exception above its traceback.
+    headed = at > served and lines[at - 1].level == "ERROR" and lines[at - 1].origin == lines[at].origin
+    failure = find_failure(lines[at - headed :])
     if failure is None or failure.paraphrased or failure.cause is None:
         return None
     if failure.refused:

@@ -324,3 +324,118 @@ def test_a_cluster_of_ray_that_is_too_small_is_what_a_start_waits_for() -> None:
 
     assert found is not None
     assert found.title == "the Ray cluster has fewer GPUs than the start has ranks"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "title"),
+    [
+        # vllm-project/vllm#583: the folder holds consolidated.00.pth and params.json
+        (
+            (
+                f'  File "{PACKAGES}/vllm/model_executor/model_loader.py", line 27, in get_model\n'
+                "    for arch in architectures:\nTypeError: 'NoneType' object is not iterable"
+            ),
+            "no_architectures",
+            "config.json names no architecture",
+        ),
+        # A build of vLLM 0.2.1 on a machine of MI210s
+        (
+            (
+                "I want to run vllm on an AMD server with ROCm 5.7\n"
+                "RuntimeError: Cannot find CUDA_HOME. CUDA must be available to build the package."
+            ),
+            "toolchain_missing",
+            "a build for CUDA on a machine with AMD GPUs",
+        ),
+        (
+            "RuntimeError: Cannot find CUDA_HOME. CUDA must be available to build the package.",
+            "toolchain_missing",
+            "",
+        ),
+        # vLLM 0.11, attention/ops/flashmla.py
+        (
+            "AssertionError: FlashMLA is not supported on this device. Reason: FlashMLA is only supported on",
+            "chosen_backend_refused",
+            "FlashMLA does not run on this GPU",
+        ),
+        # instructlab/instructlab#1988
+        (
+            "ValueError: Unable to configure handler 'vllm'",
+            "environment_variable",
+            "the logging could not be set up",
+        ),
+        # vllm-project/vllm#8732
+        (
+            (
+                "# [Bug]: TypeError: 'NoneType' object is not subscriptable RPCServer process died before "
+                "responding to readiness probe"
+            ),
+            "engine_died_serving",
+            "the engine's process did not come up",
+        ),
+        # unslothai/unsloth#2299
+        (
+            (
+                f'  File "{PACKAGES}/unsloth_zoo/vllm_utils.py", line 1185, in load_vllm\n'
+                "    llm = LLM(**engine_args)\n"
+                "AttributeError: Can't pickle local object 'patch_vllm_bitsandbytes.<locals>.Config'"
+            ),
+            "object_not_sent",
+            "Unsloth's patches cannot be sent to the engine's process",
+        ),
+        (
+            (
+                f'  File "{PACKAGES}/vllm/model_executor/layers/fused_moe/fused_moe.py", line 1, in f\n'
+                "    fused_moe_kernel[grid](\n"
+                "triton.compiler.errors.CompilationError: at 108:34:\n"
+                "            accumulator = tl.dot(a, b, acc=accumulator)\n"
+                "                          ^\n"
+                "type fp8e4nv not supported in this architecture. The supported fp8 dtypes are ('fp8e4b15',)"
+            ),
+            "fp8_cache_on_old_gpu",
+            "FP8 weights on a GPU without FP8",
+        ),
+        (
+            "GGML_ASSERT(ggml_can_mul_mat(a, b)) failed\nAborted (core dumped)",
+            "process_crashed",
+            "llama.cpp ended at a check of its own",
+        ),
+        (
+            "ValueError: Async scheduling is not compatible with pipeline_parallel_size > 1.",
+            "flags_not_supported_together",
+            "",
+        ),
+    ],
+)
+def test_a_text_names_the_one_of_several_reasons(text: str, cause: str, title: str) -> None:
+    found = ending(text)
+
+    assert (found.cause, found.title) == (cause, title)
+
+
+def test_frames_with_nothing_between_place_and_function_are_read() -> None:
+    """A comment on vLLM's connector for offloading gives its traceback so."""
+    text = (
+        "vllm/v1/engine/core.py:666  step\nvllm/v1/core/sched/scheduler.py:1873  update_from_output\n"
+        "AssertionError"
+    )
+
+    failure = read_log(text).failure
+
+    assert failure is not None
+    assert [frame.function for frame in failure.frames] == ["update_from_output", "step"]
+
+
+def test_the_older_engine_logs_an_exception_above_its_traceback() -> None:
+    """vllm-project/vllm#10098: a request ends the engine, whose log is cut off."""
+    logged = "ERROR 11-07 10:50:10 engine.py:158] "
+    failure = read_log(
+        "INFO:     Application startup complete.\n"
+        f"{logged}TypeError(\"'NoneType' object is not subscriptable\")\n"
+        f"{logged}Traceback (most recent call last):\n"
+        f'{logged}  File "{PACKAGES}/vllm/engine/multiprocessing/engine.py", line 156, in start\n'
+        f"{logged}    self.run_engine_loop()\n"
+    ).failure
+
+    assert failure is not None
+    assert (failure.type, failure.serving) == ("TypeError", True)

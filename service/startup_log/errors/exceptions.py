@@ -90,6 +90,7 @@ PYTHON_WORDS: Final = (
     ("required positional argument", "TypeError"),
     ("' object is not subscriptable", "TypeError"),
     ("' object is not callable", "TypeError"),
+    ("' object is not iterable", "TypeError"),
     ("unsupported operand type(s) for", "TypeError"),
     ("cannot access local variable '", "UnboundLocalError"),
     ("referenced before assignment", "UnboundLocalError"),

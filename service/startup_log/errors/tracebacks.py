@@ -40,6 +40,10 @@ _SHORT: Final = re.compile(
     r"^(/?[\w.-]{1,80}/[\w./-]{1,300}\.py)(?:(?::|, line )[0-9]{1,7})?,? in ([\w<>.]{1,120})(?:\(\))?:?$"
 )
 """A frame as people shorten it."""
+_BARE: Final = re.compile(
+    r"^(/?[\w.-]{1,80}/[\w./-]{1,300}\.py):[0-9]{1,7} {1,8}([a-z_]\w{1,120})(?:\(\))?$", re.ASCII
+)
+"""The same with nothing between the place and the function: `vllm/v1/engine/core.py:666  step`."""
 _OLD_NOTEBOOK: Final = re.compile(r"^(/[\w./-]{3,300}\.py) in ([\w<>]{1,120})\(")
 """A frame as older releases of IPython print it."""
 
@@ -193,6 +197,8 @@ def frame_of(line: LogLine) -> Frame | None:
         other = _HALF.match(line.text) if '", line ' in line.text else None
         if other is None and " in " in line.text and ".py" in line.text:
             other = _OLD_NOTEBOOK.match(line.text) or _SHORT.match(line.text)
+        if other is None and ".py:" in line.text:
+            other = _BARE.match(line.text)
         if other is None and (call := call_of(line.text)) is not None:
             return Frame(*call)
         return None if other is None else Frame(other[1], other[2])

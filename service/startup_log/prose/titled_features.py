@@ -38,12 +38,13 @@ _FEATURES: Final = tuple(
         (r"pipeline[- ]parallel(?:ism)?|PP", "--pipeline-parallel-size 1"),
         (r"data[- ]parallel(?:ism)?|DP", "--data-parallel-size 1"),
         (r"(?:fp8|int8|quantized) kv[- ]cache", "no --kv-cache-dtype"),
+        (r"DBO|dual[- ]batch[- ]overlap|micro-?batch overlap", "no --enable-dbo"),
         (r"AITER", "VLLM_ROCM_USE_AITER=0"),
         (r"DeepGEMM", "VLLM_USE_DEEP_GEMM=0"),
     )
 )
 """Features by the words that people have for them, each with what a start is given that does without it."""
-_BEFORE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabling|once|after|during|on)\b|\+")
+_BEFORE: Final = re.compile(r"(?i)\b(?:when|with|using|if|under|enabl(?:e|ing)|once|after|during|on)\b|\+")
 """What stands before the feature of the case in which it fails."""
 _BEHIND: Final = re.compile(
     r"(?i)^[^.,;]{0,40}\b(?:crash\w{0,3}|fail\w{0,3}|hang\w{0,2}|breaks?|broken|caus\w{2,3}|trigger\w{0,3}|"
