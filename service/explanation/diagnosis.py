@@ -133,6 +133,7 @@ def _of_titled_settings(logged: Failure, log: StartupLog) -> Iterator[str]:
     """Yield which settings of the title to leave out, where only the place of a fault is known."""
     cause = logged.cause
     vague = cause is None or cause.name == FAULT or logged.by_place or logged.paraphrased
+    yield from _of_needed_settings(log)
     named = [each for each in log.around.titled if cause is None or each not in cause.remedy]
     if vague and named and not log.earlier:
         settings = " and ".join(named)
@@ -140,6 +141,13 @@ def _of_titled_settings(logged: Failure, log: StartupLog) -> Iterator[str]:
         yield f"The title names {settings}: a start without {each} shows whether that is the reason."
     elif vague and not log.earlier:
         yield from _of_titled_features(cause, log)
+
+
+def _of_needed_settings(log: StartupLog) -> Iterator[str]:
+    """Yield without which settings it fails, as the text says."""
+    if log.around.needed and not log.earlier:
+        settings = " and ".join(log.around.needed)
+        yield f"By the text it fails without {settings}: start with what is missing."
 
 
 def _of_titled_features(cause: FailureCause | None, log: StartupLog) -> Iterator[str]:

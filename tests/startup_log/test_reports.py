@@ -59,6 +59,12 @@ NO_REPORTS = [
     "EOS tokenizer support.\n\nI was wondering how you were taking care of the eos token that ends it.\n",
     # vllm-project/vllm#1027, #12290
     "Support YaRN models\n\nThe longer context length (up to 128k) is highly valuable.\n",
+    # vllm-project/vllm#4052, #15562, #29390, #13395, #19746
+    "[Usage]: How to do batch requests\n\nI want to see how batch size impacts the TTFT and TPS.\n",
+    FEATURE.format("LMCache on CPU", "This feature was raised during the LMCache meeting yesterday."),
+    FEATURE.format("rpc timeout", "There is no way to set timeout for collective_rpc."),
+    "[Usage]: Is there any way to reject a request?\n\nI want to, but I can't find any guidance.\n",
+    "[Usage]: embed prompts\n\nI'm running vllm on my laptop with no gpu.\n",
     # vllm-project/vllm#17327: a guide with the calls of an error that a reader may see
     GUIDE,
 ]
@@ -110,6 +116,14 @@ REPORTS = [
     ("When using tp =2 in greedy mode and vllm 0.3 , results are random\n", "wrong_output"),
     ("# the output is not equals compare to huggingface .\n", "wrong_output"),
     ("[Bug]: Qwen-2.5 VL inference speed very low\n", "slower_than_expected"),
+    # vllm-project/vllm#20611, #10280, #16832, #32364, #25560, #18167, #22568
+    ("[Bug]: can not get the result in tool_calls when stream is true\n", "tool_call_not_parsed"),
+    ("[Bug]: the output is right in 0.6.1, but wrong in 0.6.3?\n", "wrong_output"),
+    ("[Bug]: PreemptionMode.RECOMPUTE\n\nThe preempted output is incomplete.\n", "wrong_output"),
+    ("[Bug]: generation slows down noticeably when DP is enabled\n", "slower_than_expected"),
+    ("[Bug]: GPT oss shows tool call argument in response content\n", "tool_call_not_parsed"),
+    ("[HELP WANTED] Fix Failing KVEvents Test\n", "test_not_passed"),
+    ("[Usage]: VRAM spike\n\nLoading it generates OOM errors, and I think it's not used.\n", "out_of_memory"),
     # vllm-project/vllm#9448: what is left out is no part of it
     ("[Bug]: answers\n\nWithout speculative decoding we still get incomplete answers.\n", "wrong_output"),
     # vllm-project/vllm#16588: a task beside which something is said to fail

@@ -4,7 +4,7 @@ import pytest
 
 from service.startup_log.log import read_log
 from service.startup_log.prose.kinds_of_texts import TextKind
-from service.startup_log.prose.titled_settings import titled_settings
+from service.startup_log.prose.titled_settings import needed_settings, titled_settings
 from service.startup_log.text.lines import read_lines
 
 TEXTS = [
@@ -284,3 +284,27 @@ def test_a_setting_of_a_title_keeps_its_value(setting: str) -> None:
     lines = read_lines(f"# vllm crashed after the engine was loaded if setting {setting} and tp=4")
 
     assert titled_settings(lines) == (setting,)
+
+
+@pytest.mark.parametrize(
+    ("text", "fails_with", "fails_without"),
+    [
+        # vllm-project/vllm#8382, #37431, #19693, #16681, shortened
+        ("[Bug]: Pixtral fails when limit_mm_per_prompt not set", (), ("limit_mm_per_prompt",)),
+        ("Kernels crash on SM121 without CUDA_LAUNCH_BLOCKING=1", (), ("CUDA_LAUNCH_BLOCKING=1",)),
+        ("[Bug]: an issue with LoRA\n\nIt starts fine without `--enable-lora`.", ("--enable-lora",), ()),
+        ("[Bug]: fails to load\n\nIt works if I remove --tokenizer-mode.", ("--tokenizer-mode",), ()),
+        ("[Bug]: the engine crashes\n\nIt only works with `--enforce-eager`.", (), ("--enforce-eager",)),
+        ("[Bug]: a hang\n\nIt hangs unless `--enforce-eager` is set.", (), ("--enforce-eager",)),
+        ("[Bug]: a hang\n\nIt happens only with --enable-lora.", ("--enable-lora",), ()),
+        ("[Bug]: a hang\n\nIt hangs with and without --enforce-eager.", (), ()),
+        ("[Bug]: a choice doesn't work when `enable_thinking=False`", ("enable_thinking=False",), ()),
+        ("[Bug]: a crash\n\nIt crashes even without --enforce-eager.", (), ()),
+    ],
+)
+def test_a_title_and_what_is_below_it_say_with_or_without_what_it_fails(
+    text: str, fails_with: tuple[str, ...], fails_without: tuple[str, ...]
+) -> None:
+    lines = read_lines(f"{text}\n")
+
+    assert (titled_settings(lines), needed_settings(lines)) == (fails_with, fails_without)

@@ -15,7 +15,7 @@ from service.startup_log.prose.said_reasons import said_reason
 from service.startup_log.prose.said_releases import SaidReleases, said_releases
 from service.startup_log.prose.sentences import Quote
 from service.startup_log.prose.titled_features import TitledFeature, titled_features
-from service.startup_log.prose.titled_settings import claim_of_title, titled_settings
+from service.startup_log.prose.titled_settings import claim_of_title, needed_settings, titled_settings
 from service.startup_log.prose.what_works import what_works
 from service.startup_log.text.lines import LogLine
 from service.startup_log.text.platforms import platform_of
@@ -163,7 +163,9 @@ class Surroundings:
     features: tuple[TitledFeature, ...] = ()
     """Features with which it fails, in the words of the title."""
     titled: tuple[str, ...] = ()
-    """Flags and variables with which it fails, by the title."""
+    """Flags and variables with which it fails, by the title and what is below it."""
+    needed: tuple[str, ...] = ()
+    """Flags and variables without which it fails, by the same."""
     host: frozenset[str] = frozenset()
     """What the text tells of the host, by the names of host_facts.toml."""
     tried: frozenset[str] = frozenset()
@@ -198,6 +200,9 @@ def read_surroundings(lines: Sequence[LogLine]) -> Surroundings:
         about=kind_of_text(lines),
         features=titled_features(lines),
         titled=titled_settings(lines),
+        needed=tuple(
+            each for each in needed_settings(lines) if not any(each in said.words for said in works)
+        ),
         host=host_facts(lines),
         tried=tried_actions(lines),
         gpu_count=_gpu_count(lines),

@@ -21,10 +21,17 @@ _MET: Final = (
         rf"run into|running into){_WORDS} {_TROUBLE} "
     ),
     re.compile(
-        rf"{_PART} (?:raised|threw|crashed|failed|hung|died|segfaulted|ran out of memory|"
-        rf"(?:gave|gives|raises|throws|returned|reports|reported){_WORDS} {_TROUBLE}) "
+        rf"{_PART} (?:crashed|failed|hung|died|segfaulted|ran out of memory|"
+        rf"(?:gave|gives|raised|raises|threw|throws|returned|reports|reported){_WORDS} {_TROUBLE}) "
     ),
-    re.compile(rf" there (?:seems? to be|is|was)(?: [a-z0-9'.]{{1,24}}){{0,4}} {_TROUBLE} "),
+    re.compile(
+        rf" there (?:seems? to be|is|was) (?:an?|some|this)(?: [a-z0-9'.]{{1,24}}){{0,4}} {_TROUBLE} "
+    ),
+    re.compile(
+        r" (?:but|however)(?: (?:i|we|it|they|vllm|the [a-z]{1,12}))?(?: [a-z']{1,10}){0,2} "
+        rf"(?:get|got|gets|reports?|raises?|throws?|always){_WORDS} {_TROUBLE} |"
+        r" (?:but|however)(?: [a-z']{1,12}){0,4} (?:fails?|failed|crash\w{0,2}|hangs?|hung) "
+    ),
     re.compile(
         rf" {_I} (?:tried|try|ran|run|running|started|start|launched|launch|deployed|deploy|loaded|load|used|"
         r"use|using|set|tested|test|served|serve) .{1,160}(?: but| however| and| then| it| vllm| always)"
@@ -50,8 +57,8 @@ _ASKS: Final = (
 _ASKS_INDIRECTLY: Final = re.compile(rf" (?:{_ASKS}) ")
 """What shows that a sentence asks something, without the form of a question."""
 _WISHES: Final = re.compile(
-    r" (?:would be|would like|i wish|we wish|it should|ideally|i think|i believe|i suppose|not sure|i'd like|"
-    rf"(?:i|we) (?:just )?(?:want|wanted|need) to (?:use|run|do|be able)|{_ASKS}) "
+    r" (?:would be|would like|i wish|we wish|it should|ideally|i'd like|"
+    rf"(?:i|we) (?:just )?(?:want|wanted|need) to [a-z]{{2,14}}|{_ASKS}) "
 )
 """What shows that a sentence says what somebody wishes, asks or supposes."""
 

@@ -99,14 +99,20 @@ def _by_title(title: Sentence) -> Decision:
         return _OF_KIND[kind]
     if _TASK.match(title.words) and not _HAPPENED.search(title.words):
         return Decision(WhatCounts.TROUBLE, "its title says what is to be done")
-    if kind is not IssueKind.REPORT and is_question(title) and _names_no_trouble(title):
+    asks = kind is IssueKind.QUESTION or (kind is None and is_question(title))
+    if asks and _names_no_trouble(title):
         return Decision(WhatCounts.TROUBLE, "its title asks something in general")
     return Decision(WhatCounts.ALL, "its title is no wish and no question")
 
 
 def _names_no_trouble(title: Sentence) -> bool:
-    """Whether a question names nothing that failed, or asks whether it may fail."""
-    return asks_in_general(title) or not vocabulary().trouble_of_question.is_in(affirmed(title.words))
+    """Whether the title of a question names nothing that failed, or asks whether it may fail.
+
+    In a title that is no question itself more words do: `output different from the original`.
+    """
+    table = vocabulary()
+    trouble = table.trouble_of_question if is_question(title) else table.complaint_of_question
+    return asks_in_general(title) or not trouble.is_in(affirmed(title.words))
 
 
 def telling_lines(

@@ -26,6 +26,10 @@ MOST_OF_QUOTE: Final = 240
 """Characters of a sentence that are shown as a person's."""
 MOST_OF_TITLE: Final = 8
 """Lines of a text in which its title is looked for."""
+MOST_OF_OPENING: Final = 80
+"""Lines of a text in which the sentences below its title are looked for."""
+SENTENCES_OF_OPENING: Final = 5
+"""The title of a text and the sentences of its first paragraph."""
 LEAST_WORDS: Final = 4
 """Words of a sentence below the title."""
 MOST_EMPTY: Final = 2
@@ -252,6 +256,12 @@ def title_of(lines: Sequence[LogLine]) -> Sentence | None:
     found = next((each for each in sentences(lines[:MOST_OF_TITLE]) if each.title), None)
     tags = () if found is None else tuple(dict.fromkeys((*found.tags, *tags_of_headings(lines))))
     return None if found is None else replace(found, tags=tags)
+
+
+def opening(lines: Sequence[LogLine]) -> tuple[Sentence, ...]:
+    """Return the title of a text with the first sentences below it: together they say what failed when."""
+    title = title_of(lines)
+    return () if title is None else sentences(lines[:MOST_OF_OPENING])[:SENTENCES_OF_OPENING]
 
 
 def paragraphs(lines: Sequence[LogLine]) -> Iterator[tuple[LogLine, LogLine, Sequence[Sentence]]]:

@@ -38,6 +38,9 @@ DENIES: Final = re.compile(
     r"chunked prefill|cuda graphs?|cudagraphs?|async scheduling|lora|quanti[sz]ation|"
     r"tensor parallel\w{0,3}) |"
     r" (?:is|are) up and running (?:although|though|even though|but|despite) .* |"
+    r" (?:can't|cannot|can not|couldn't|could not|didn't|don't|do not) (?:find|see) (?:any |the |a )?"
+    r"(?:[a-z]{1,14} ){0,2}(?:guidance|guides?|documentation|docs?|examples?|instructions?|information|way|"
+    r"options?|parameters?) |"
     r" not (?:in response to|about|related to) (?:an? |any )?(?:[a-z]{1,14} )?"
     r"(?:regression|failure|error|bug|crash) |"
     r" without (?:an? |any )?(?:loss|drop|degradation) (?:of|in) [a-z]{1,14} |"
@@ -150,7 +153,7 @@ class Vocabulary:
     complaint_of_title: WordGroup
     trouble: WordGroup
     trouble_of_question: WordGroup
-    unsupported: WordGroup
+    complaint_of_question: WordGroup
     fails: WordGroup
     behaviours: frozenset[str]
     refined: Mapping[str, frozenset[str]]
@@ -213,7 +216,7 @@ def vocabulary() -> Vocabulary:
         group(families["complaint_of_title"]),
         group(families["trouble"]),
         group(families["trouble_of_question"]),
-        group(families["unsupported"]),
+        group(families["complaint_of_question"]),
         group("@fails|@crash"),
         frozenset(table["behaviours"]["causes"]),
         {name: frozenset(finer) for name, finer in table["refined"].items()},

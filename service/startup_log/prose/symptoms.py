@@ -64,7 +64,7 @@ _TITLE_ASKED: Final = re.compile(r"(?i)(?:will|would|should|does|do)\s")
 _ASKS_IN_GENERAL: Final = re.compile(
     r"^ (?:what (?:happens|will happen|would happen|causes|can cause|could cause)|when (?:does|do|"
     r"will|would|can)|"
-    r"(?:does|do|will|would|can|could) (?!(?:anyone|anybody|someone|somebody|you|i|"
+    r"(?:does|do|will|would|can|could) (?!(?:not|anyone|anybody|someone|somebody|you|i|"
     r"we)\b)(?:[a-z0-9.']{1,20} ){1,6}"
     r"(?:cause|lead to|result in|crash|fail|hang|oom|run out|go out|break|affect)|"
     r"how (?:to|can i|can we|do i|do we|should i|should we) (?:avoid|prevent|handle|recover from|"
@@ -150,8 +150,12 @@ def _unasked(sentence: Sentence) -> Sentence:
 
 
 def is_question(title: Sentence) -> bool:
-    """Whether a title asks something, other than how to mend what it says that failed."""
-    asks = _ASKS.search(title.words) is not None or title.text.rstrip().endswith(_ENDS_OF_QUESTIONS)
+    """Whether a title asks something, other than how to mend what it says that failed.
+
+    What a report of a bug says before a sign of a question is what its writer saw.
+    """
+    ends = BUG not in title.tags and title.text.rstrip().endswith(_ENDS_OF_QUESTIONS)
+    asks = _ASKS.search(title.words) is not None or ends
     return asks and _ASKS_TO_MEND.search(title.words) is None
 
 
