@@ -76,7 +76,7 @@ def pooling_flags(
         raise UnmodelledEngine("a pooling model writes no text, so that there is nothing to draft")
     partial = _computes_parts(architecture, head, rules)
     chunked = partial if flags.enable_chunked_prefill is None else flags.enable_chunked_prefill
-    caches = partial and not architecture.is_recurrent
+    caches = partial and not (rules.hybrids_opt_in and architecture.is_hybrid)
     batch = flags.max_num_batched_tokens
     if batch is None and rules.batch_is_length and not chunked:
         batch = max_model_len

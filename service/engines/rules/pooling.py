@@ -21,6 +21,8 @@ class PoolingRules:
     """Which pooling lets prompts be computed in parts, so that they are chunked and their prefixes are
     cached.
     """
+    hybrids_opt_in: bool
+    """Whether prefixes are not cached by default where attention stands beside recurrent layers."""
     batch_is_length: bool
     """Whether the default batch of prompts that are not chunked is exactly the maximum length."""
     schedules_ahead: bool
