@@ -39,7 +39,7 @@ from service.architecture.traits import (
     StateFields,
 )
 from service.architecture.written_rotations import written_rotations
-from service.architecture.written_shapes import named_layers, uncounted_layers, unfit_heads
+from service.architecture.written_shapes import named_layers, uncounted_layers, unfit_heads, uniform_window
 from service.nearest_names import cut, nearest, quoted
 
 DTYPES: Final = frozenset({"bfloat16", "float16", "float32"})
@@ -339,6 +339,7 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
         unfit_heads=unfit_heads(config, text),
         uncounted_layers=uncounted_layers(config, text),
         named_layers=named_layers(config, text),
+        uniform_window=uniform_window(text),
         text_type=text_type(config, text),
         without_key_heads="num_key_value_heads" not in text,
         text_model=family.class_name or class_name,

@@ -139,6 +139,8 @@ class DeclaredFields:
     """Parts that list the types of more or fewer layers than they have."""
     named_layers: frozenset[NamedLayers] = frozenset()
     """Parts that list types of layers which not every release knows."""
+    uniform_window: int = 0
+    """The window of a text part whose layers are all of one type, which has none; 0 without."""
     text_type: str = ""
     """``model_type`` of the text part."""
     without_key_heads: bool = False

@@ -7,6 +7,7 @@ from service.architecture.config import Config
 from service.architecture.text_part import text_type
 from service.architecture.traits import NamedLayers, UncountedLayers, UnfitHeads
 
+SLIDING: Final = "sliding_attention"
 EVERYWHERE: Final = frozenset(
     {"full_attention", "sliding_attention", "chunked_attention", "linear_attention"}
 )
@@ -42,6 +43,18 @@ def _uncounted(model_type: str, part: Config) -> Iterator[UncountedLayers]:
     layers, types = (part.fields.get(name) for name in ("num_hidden_layers", "layer_types"))
     if isinstance(layers, int) and isinstance(types, list) and len(types) != layers:
         yield UncountedLayers(model_type, layers, len(types))
+
+
+def uniform_window(text: Config) -> int:
+    """Return the window beside layers that are all of one type, which has none; 0 if there is none.
+
+    Classes with ``use_sliding_window`` forget the window where it is false.
+    """
+    types, window = (text.fields.get(name) for name in ("layer_types", "sliding_window"))
+    if not isinstance(types, list) or len(set(map(str, types))) != 1 or types[0] == SLIDING:
+        return 0
+    used = text.fields.get("use_sliding_window") is not False
+    return window if used and isinstance(window, int) and window > 0 else 0
 
 
 def named_layers(config: Config, text: Config) -> frozenset[NamedLayers]:

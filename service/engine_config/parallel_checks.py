@@ -222,8 +222,9 @@ def check_layers(
         words = f"{name} currently supports tensor_parallel_size=1 only"
         raise EngineRefusal(Stage.MODEL, words, type="ValueError")
     failure = rules.unrepeated_kv_heads.get(architecture.class_name)
+    whole = architecture.class_name in rules.whole_kv_heads
     for mixer in (layer.mixer for layer in architecture.distinct_layers):
-        if isinstance(mixer, Attention):
+        if isinstance(mixer, Attention) and not whole:
             _check_attention(mixer, tensor_parallel_size, failure)
     for recurrence in architecture.recurrences:
         _check_state(recurrence, tensor_parallel_size)
@@ -231,6 +232,10 @@ def check_layers(
         if layer.ngrams is not None:
             _check_tables(layer.ngrams.tables, tensor_parallel_size)
     if not whole_encoders:
+        size = architecture.lead_attention.head_size if architecture.lead_attention else 0
+        if size and architecture.class_name in rules.encoders_by_text_heads:
+            for tower in architecture.media.towers:
+                _check_divisible(tower.block[0].outputs[0] // size, tensor_parallel_size)
         check_encoders(architecture.media, tensor_parallel_size)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from service.architecture.layers.attention import Attention
 from service.architecture.layers.decoder_layer import DecoderLayer
 from service.architecture.layers.mla import MultiHeadLatentAttention
 from service.architecture.model import ModelArchitecture
@@ -10,6 +11,7 @@ from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.checkpoints import CheckpointRules
 from service.engines.rules.tied_outputs import TiedOutputRules
+from service.engines.rules.windows import WindowRules
 
 DEFAULT_SIZES: Final = (
     "The release reads the model's sizes from thinker_config alone, which the config lacks: it builds its "
@@ -34,7 +36,34 @@ def as_read_by(architecture: ModelArchitecture, release: EngineRules) -> ModelAr
             ends=replace(architecture.ends, output_float32=False),
             class_limits=replace(architecture.class_limits, pipeline_parallel=True),
         )
-    return _with_rotary_size(architecture, rules)
+    return _with_windows(_with_rotary_size(architecture, rules), release.windows)
+
+
+def _with_windows(architecture: ModelArchitecture, rules: WindowRules) -> ModelArchitecture:
+    """Return the model with the windows that the release finds: the whole model's, or none of the text part.
+
+    Source: vLLM 0.10.2 to 0.26.0, EngineArgs.create_engine_config: CacheConfig.sliding_window.
+    """
+    name, window = architecture.class_name, architecture.declared.uniform_window
+    if name in rules.text_unread:
+        architecture = replace(architecture, layers=tuple(map(_unwindowed, architecture.layers)))
+    if not window or not rules.of_one_type or name in rules.own:
+        return architecture
+    return replace(architecture, layers=tuple(_windowed(layer, window) for layer in architecture.layers))
+
+
+def _unwindowed(layer: DecoderLayer) -> DecoderLayer:
+    mixer = layer.mixer
+    if not isinstance(mixer, Attention):
+        return layer
+    return replace(layer, mixer=replace(mixer, sliding_window=None))
+
+
+def _windowed(layer: DecoderLayer, window: int) -> DecoderLayer:
+    mixer = layer.mixer
+    if not isinstance(mixer, Attention) or mixer.sliding_window or mixer.attention_chunk_size:
+        return layer
+    return replace(layer, mixer=replace(mixer, sliding_window=window))
 
 
 def _with_output(architecture: ModelArchitecture, rules: TiedOutputRules) -> ModelArchitecture:

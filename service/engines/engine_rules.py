@@ -29,6 +29,7 @@ from service.engines.rules.speculation import SpeculationRules
 from service.engines.rules.states import StateRules
 from service.engines.rules.tied_outputs import TiedOutputRules
 from service.engines.rules.transfers import TransferRules
+from service.engines.rules.windows import WindowRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class EngineRules:
     layouts: LayoutRules
     packed_experts: PackedExpertRules
     tied_outputs: TiedOutputRules
+    windows: WindowRules
     auto_round: AutoRoundRules
     quark: QuarkRules
     gguf: GgufRules

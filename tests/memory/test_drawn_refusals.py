@@ -4,7 +4,8 @@
 20261517) that had been planned as starts, of classes with and without a tied output on two stages, and of
 classes with heads that do not divide a hidden size (B) and with rotary positions that lack what their type
 needs (C and R), on ranks that do not divide heads of images (A), with the type of one layer too many (D), and
-with a type of layer that no class knows (G), with what vLLM 0.20.2 to 0.33.0 raised.
+with a type of layer that no class knows (G), and Aya Vision as transformers runs it (X4), with what vLLM
+0.20.2 to 0.33.0 raised.
 """
 
 import gzip

@@ -24,6 +24,10 @@ class ParallelismRules:
     """Classes that cannot repeat a key/value head on several tensor-parallel ranks: each must have one of
     its own; with what they raise, and say.
     """
+    whole_kv_heads: frozenset[str]
+    """Classes whose key/value heads ranks need not divide: every rank has their projections in full."""
+    encoders_by_text_heads: frozenset[str]
+    """Classes whose encoders are split as if their heads had the size of the text part's."""
     uneven_ranks_refusal: tuple[str, ...]
     """What the engine raises, and says, when decode context parallelism does not divide tensor
     parallelism.

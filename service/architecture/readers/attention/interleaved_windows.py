@@ -118,7 +118,7 @@ def _shared_caches(types: tuple[str, ...], num_shared: int) -> Callable[[int], i
 
     Source: vLLM 0.32.0, Gemma4Attention.__init__ (kv_sharing_target_layer_name).
     """
-    first_shared = len(types) - num_shared
+    first_shared = max(0, len(types) - num_shared)  # layers that all share have nothing to share
     last_of_kind = {kind: index for index, kind in enumerate(types[:first_shared])}
     return lambda index: last_of_kind.get(types[index]) if num_shared and index >= first_shared else None
 
