@@ -75,7 +75,7 @@ _SECRETS: Final = (
     _Secret(
         _NAMES,
         rf"(?i)({_NAME}(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:\[\s{{0,4}})?){_SCHEME}"
-        rf"(?!(?:none|true|false|null|auto)\b){_BARE}{{3,4096}}",
+        rf"(?!(?:none|true|false|null|auto)\b|expected (?:at least )?one argument){_BARE}{{3,4096}}",
     ),
     _Secret(
         ("sig=", "key=", "auth="),

@@ -129,3 +129,32 @@ def test_the_bars_of_requests_show_that_the_engine_had_started(bar: str) -> None
     failure = read_log(log).failure
     assert failure is not None
     assert failure.serving
+
+
+def test_what_python_runs_before_the_program_may_fail() -> None:
+    """Python 3.12, Lib/site.py execsitecustomize: the error is printed, and the program starts."""
+    site = (
+        "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n"
+        "ModuleNotFoundError: No module named 'wrapt'\n"
+    )
+    served = (
+        "(APIServer pid=1) INFO 11-02 10:00:01 [api_server.py:1977] vLLM API server version 0.30.0\n"
+        "(EngineCore_DP0 pid=7) INFO 11-02 10:00:31 [gpu_model_runner.py:3338] Model loading took 2.9 GiB\n"
+        "(APIServer pid=1) INFO 11-02 10:01:01 [launcher.py:38] Available routes are:\n"
+        "INFO:     Application startup complete.\n"
+    )
+
+    assert read_log(site + served).failure is None
+
+
+def test_values_that_cannot_be_compared_are_no_missing_feature() -> None:
+    """Python 3.12, Objects/object.c do_richcompare: `not supported` says nothing of a release."""
+    calls = (
+        '  File "/venv/vllm/entrypoints/openai/protocol.py", line 677, in check_logprobs\n    logprobs < 0\n'
+    )
+    said = "TypeError: '<' not supported between instances of 'str' and 'int'\n"
+    found = read_log(f"Traceback (most recent call last):\n{calls}{said}").failure
+
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "request_failed"

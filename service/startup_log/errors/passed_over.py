@@ -14,6 +14,8 @@ HEADS: Final = (
 )
 """What the engine logs above such a traceback while it starts: vLLM 0.17.0 to 0.33.0,
 transformers_utils/processor.py, model_executor/models/registry.py and adapters.py."""
+IN_SITE: Final = ("Error in sitecustomize", "Error in usercustomize")
+"""Python, Lib/site.py execsitecustomize: what another package or a user has Python run before the program."""
 _IN_THREAD: Final = "Exception in thread "
 _OF_USAGE: Final = "(_report_usage_worker)"
 """Python, threading.py excepthook; vLLM 0.8.5 to 0.33.0, usage/usage_lib.py: the thread that reports how the
@@ -40,7 +42,7 @@ def passed_over(lines: Sequence[LogLine]) -> set[int]:
 def _heads(line: LogLine) -> bool:
     if line.text.startswith(_IN_THREAD):
         return _OF_USAGE in line.text
-    return line.origin is not None and line.text.startswith(HEADS)
+    return line.text.startswith(IN_SITE) or (line.origin is not None and line.text.startswith(HEADS))
 
 
 def _ends(at: int, lines: Sequence[LogLine]) -> bool:
