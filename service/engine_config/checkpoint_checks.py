@@ -66,7 +66,8 @@ def check_checkpoint(
             raise _unsupported(dtype, "awq", ("float16",))
         return
     for types in rules.activation_types:
-        if types.checkpoint == quantization.method and dtype not in types.dtypes:
+        online = types.name.startswith("modelopt") and not quantization.by_modelopt
+        if types.checkpoint == quantization.method and dtype not in types.dtypes and not online:
             raise _unsupported(dtype, types.name, types.dtypes)
 
 

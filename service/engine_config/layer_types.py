@@ -57,6 +57,10 @@ def check_layer_types(architecture: ModelArchitecture, release: Version) -> None
             strange = ", ".join(name[:60] for name in unknown[:5])
             raise _refusal(entry, named.model_type, said, f"The config's layer_types name {strange}.")
     for each in sorted(architecture.declared.uncounted_layers, key=lambda found: found.model_type):
+        other = entry.get("others", {}).get(each.model_type)
+        if other is not None:
+            said = other.format(layers=each.layers, listed=each.listed)
+            raise EngineRefusal(Stage.CONFIG, said, type=entry["error"])
         if each.model_type in entry["types"]:
             said = entry["uncounted"].format(layers=each.layers, listed=each.listed)
             detail = "Give layer_types an entry for each layer, no more and no fewer."

@@ -276,7 +276,6 @@ def _check_kv_heads(heads: int, ranks: int, failure: str | None) -> None:
 
 
 def _check_attention(mixer: Attention, ranks: int, failure: str | None) -> None:
-    """Each head of a rank has as many query heads: vLLM 0.20.2 to 0.33.0, layers/attention/attention.py."""
     heads = mixer.num_kv_heads
     if mixer.convolutions is not None and heads < ranks:
         # vLLM 0.26.0 to 0.33.0, InklingConvState: each rank has a whole head at least.
@@ -286,10 +285,6 @@ def _check_attention(mixer: Attention, ranks: int, failure: str | None) -> None:
         _check_sink_heads(heads, ranks)
     else:
         _check_kv_heads(heads, ranks, failure)
-    queries, keys = mixer.num_heads // ranks, max(1, heads // ranks)
-    if queries % keys:
-        words = f"num_heads ({queries}) is not divisible by num_kv_heads ({keys})"
-        raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
 
 
 def _check_sink_heads(heads: int, ranks: int) -> None:

@@ -1,6 +1,8 @@
 """What some releases read of a config otherwise than the others."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from service.architecture.layers.attention import Attention
@@ -10,6 +12,7 @@ from service.architecture.model import ModelArchitecture
 from service.engines.engine_rules import EngineRules
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.checkpoints import CheckpointRules
+from service.engines.rules.config_fields import ConfigFieldRules
 from service.engines.rules.tied_outputs import TiedOutputRules
 from service.engines.rules.windows import WindowRules
 
@@ -36,7 +39,8 @@ def as_read_by(architecture: ModelArchitecture, release: EngineRules) -> ModelAr
             ends=replace(architecture.ends, output_float32=False),
             class_limits=replace(architecture.class_limits, pipeline_parallel=True),
         )
-    return _with_windows(_with_rotary_size(architecture, rules), release.windows)
+    architecture = _with_even_heads(_with_rotary_size(architecture, rules), release.config_fields)
+    return _with_windows(architecture, release.windows)
 
 
 def _with_windows(architecture: ModelArchitecture, rules: WindowRules) -> ModelArchitecture:
@@ -46,24 +50,38 @@ def _with_windows(architecture: ModelArchitecture, rules: WindowRules) -> ModelA
     """
     name, window = architecture.class_name, architecture.declared.uniform_window
     if name in rules.text_unread:
-        architecture = replace(architecture, layers=tuple(map(_unwindowed, architecture.layers)))
+        architecture = _with_attention(architecture, partial(replace, sliding_window=None))
     if not window or not rules.of_one_type or name in rules.own:
         return architecture
-    return replace(architecture, layers=tuple(_windowed(layer, window) for layer in architecture.layers))
+    return _with_attention(architecture, partial(_windowed, window=window))
 
 
-def _unwindowed(layer: DecoderLayer) -> DecoderLayer:
-    mixer = layer.mixer
-    if not isinstance(mixer, Attention):
-        return layer
-    return replace(layer, mixer=replace(mixer, sliding_window=None))
+def _windowed(mixer: Attention, window: int) -> Attention:
+    other = mixer.sliding_window or mixer.attention_chunk_size
+    return mixer if other else replace(mixer, sliding_window=window)
 
 
-def _windowed(layer: DecoderLayer, window: int) -> DecoderLayer:
-    mixer = layer.mixer
-    if not isinstance(mixer, Attention) or mixer.sliding_window or mixer.attention_chunk_size:
-        return layer
-    return replace(layer, mixer=replace(mixer, sliding_window=window))
+def _with_even_heads(architecture: ModelArchitecture, rules: ConfigFieldRules) -> ModelArchitecture:
+    """Return the model with heads that share the hidden size, where the release's class reads no head_dim."""
+    if architecture.declared.head_size is None or architecture.class_name not in rules.even_heads:
+        return architecture
+
+    def evenly(mixer: Attention) -> Attention:
+        size = max(1, architecture.hidden_size // mixer.num_heads)
+        return replace(mixer, head_size=size, head_size_v=size)
+
+    return _with_attention(architecture, evenly)
+
+
+def _with_attention(
+    architecture: ModelArchitecture, change: Callable[[Attention], Attention]
+) -> ModelArchitecture:
+    """Return the model with other attention in each layer that has any."""
+    layers = (
+        replace(layer, mixer=change(layer.mixer)) if isinstance(layer.mixer, Attention) else layer
+        for layer in architecture.layers
+    )
+    return replace(architecture, layers=tuple(layers))
 
 
 def _with_output(architecture: ModelArchitecture, rules: TiedOutputRules) -> ModelArchitecture:

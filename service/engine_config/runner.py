@@ -15,6 +15,7 @@ from service.architecture.pooling import (
 )
 from service.engine_config.graph_modes import GraphMode, resolve_graph_mode
 from service.engine_config.scheduling_checks import UnmodelledEngine
+from service.engine_config.state_caching import ATTENTION_FREE
 from service.engines.flags import ServeFlags
 from service.engines.refusal import EngineRefusal, Stage
 from service.engines.rules.pooling import PartialPrompts, PoolingRules
@@ -76,7 +77,8 @@ def pooling_flags(
         raise UnmodelledEngine("a pooling model writes no text, so that there is nothing to draft")
     partial = _computes_parts(architecture, head, rules)
     chunked = partial if flags.enable_chunked_prefill is None else flags.enable_chunked_prefill
-    caches = partial and not (rules.hybrids_opt_in and architecture.is_hybrid)
+    hybrid = architecture.is_recurrent and architecture.class_name not in ATTENTION_FREE
+    caches = partial and not (rules.hybrids_opt_in and hybrid)
     batch = flags.max_num_batched_tokens
     if batch is None and rules.batch_is_length and not chunked:
         batch = max_model_len

@@ -6,9 +6,11 @@ from typing import Final
 
 from packaging.version import Version
 
+from service.architecture.layers.attention import Attention
 from service.architecture.model import ModelArchitecture
 from service.bundled_toml import read_toml
 from service.engines.refusal import EngineRefusal, Stage
+from service.engines.rules.parallelism import ParallelismRules
 
 DATA: Final = "unfit_heads.toml"
 VALIDATED: Final = "StrictDataclassClassValidationError"
@@ -63,8 +65,27 @@ def _built(release: Version) -> Mapping[str, tuple[str, str]]:
     }
 
 
-def check_built_heads(architecture: ModelArchitecture, release: Version) -> None:
-    """Refuse sizes that the model's own code does not take.
+def check_matched_heads(architecture: ModelArchitecture, ranks: int, rules: ParallelismRules) -> None:
+    """Refuse query heads that the key/value heads of a rank do not divide, once projections are built.
+
+    Source: vLLM 0.20.2 to 0.33.0, layers/attention/attention.py.
+
+    Raises:
+        EngineRefusal: stage ``model``.
+    """
+    if architecture.class_name in rules.whole_kv_heads:
+        return
+    for mixer in (layer.mixer for layer in architecture.distinct_layers):
+        if not isinstance(mixer, Attention):
+            continue
+        queries, keys = mixer.num_heads // ranks, max(1, mixer.num_kv_heads // ranks)
+        if queries % keys:
+            words = f"num_heads ({queries}) is not divisible by num_kv_heads ({keys})"
+            raise EngineRefusal(Stage.MODEL, words, type="AssertionError")
+
+
+def check_built_heads(architecture: ModelArchitecture, ranks: int, release: Version) -> None:
+    """Refuse sizes that the model's own code does not take; some name the heads of a rank.
 
     Raises:
         EngineRefusal: stage ``model``.
@@ -75,5 +96,5 @@ def check_built_heads(architecture: ModelArchitecture, release: Version) -> None
         return
     for each in sorted(declared.unfit_heads, key=lambda found: found.model_type):
         if each.model_type == declared.text_type:
-            said = words.format(hidden=each.hidden, heads=each.heads)
+            said = words.format(hidden=each.hidden, heads=each.heads, share=each.heads // ranks)
             raise EngineRefusal(Stage.MODEL, said, type=error)

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 import pytest
 
 from service.architecture.config import read_document
+from service.architecture.quantization import Quantization
 from service.architecture.reading import read_architecture
+from service.engine_config.checkpoint_checks import check_checkpoint
 from service.engine_config.weight_quantization import check_methods
 from service.engines.refusal import EngineRefusal
 from service.engines.releases import find_release, rules_for
+from service.gpus.capability import ComputeCapability
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],
@@ -63,3 +66,12 @@ def test_beside_a_section_without_a_method_a_flag_is_taken_only_of_what_claims_a
         "quantization method specified in the `quantization` argument (bitsandbytes)."
     )
     assert not _said(unnamed, "humming", "0.26.0")  # HummingConfig.override_quantization_method
+
+
+def test_weights_quantized_while_they_load_run_in_16_bits_of_either_kind() -> None:
+    """vLLM 0.33.0 was asked for GPT-2 in float16; what is stored in MXFP8 wants bfloat16 (modelopt.py)."""
+    rules, hopper = rules_for(find_release("0.33.0")).checkpoints, ComputeCapability(9, 0)
+
+    check_checkpoint(Quantization("mxfp8"), "float16", hopper, rules, flag="mxfp8")
+    with pytest.raises(EngineRefusal, match=r"float16 is not supported for .* modelopt_mxfp8"):
+        check_checkpoint(Quantization("mxfp8", by_modelopt=True), "float16", hopper, rules)

@@ -23,7 +23,8 @@ encoders in five quantized layouts (`class`), and DBRX, whose experts have a cla
 The rows of `gate` are unquantized experts of widths that are no multiple of 128 whose gate is SiLU (Qwen 3)
 or another function (gpt-oss, OpenAI's privacy filter, Gemma 4, MiniMax M3), on Blackwell. Those of `heads`
 have a head_dim that classes do not read, and heads that do not divide the hidden size. Those of `unproduced`
-are Inkling in NVFP4, whose section is in the form of ModelOpt's file and names no producer, with four lists.
+are Inkling in NVFP4, whose section is in the form of ModelOpt's file and names no producer, with four lists;
+those of `by-transformers` are classes that a release dropped or does not list yet.
 Most models with more than eight layers were cut to eight, but for the last eleven kinds.
 Rows with `"tensors": false` are of GPTQ and AWQ models without a checkpoint; the others had safetensors
 headers that name the quantized layers.

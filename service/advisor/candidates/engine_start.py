@@ -41,7 +41,7 @@ from service.engine_config.resolution import resolve_engine_config
 from service.engine_config.runner import as_run
 from service.engine_config.tied_output import check_tied_output
 from service.engine_config.unbuilt_kernels import unbuilt
-from service.engine_config.unfit_heads import check_built_heads
+from service.engine_config.unfit_heads import check_built_heads, check_matched_heads
 from service.engines.cache_quality import CacheQuality, quality_of
 from service.engines.engine_rules import EngineRules
 from service.engines.flags import ServeFlags
@@ -242,7 +242,8 @@ def build_model(
         rules.parallelism,
         whole_encoders=engine_config.whole_encoders,
     )
-    check_built_heads(architecture, rules.release)
+    check_built_heads(architecture, engine_config.tensor_parallel_size, rules.release)
+    check_matched_heads(architecture, engine_config.tensor_parallel_size, rules.parallelism)
     check_required_fields(architecture, rules.config_fields)
     check_activation(architecture, rules.release)
     backends = assign(architecture, engine_config)

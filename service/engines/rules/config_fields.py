@@ -26,6 +26,8 @@ class ConfigFieldRules:
     """Every config class checks that rotary positions have what their type needs."""
     unvalidated_rotations: frozenset[str]
     """Types of configs whose class reads rope_parameters of types of layers alone, and checks no others."""
+    even_heads: frozenset[str]
+    """Classes that read no head_dim in some releases: their heads share the hidden size."""
     words_of_fields: Mapping[str, str]
     """What is raised and said where a field is absent, if the class looks for it itself."""
     multiplied_fields: frozenset[str]
