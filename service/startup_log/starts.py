@@ -20,7 +20,8 @@ from service.startup_log.failures.forms import with_form
 from service.startup_log.failures.inspections import says_no_reason
 from service.startup_log.failures.logged_failure import Failure, is_of_request
 from service.startup_log.failures.refused_requests import refused_answers
-from service.startup_log.failures.said_failures import DUMPED, INTERRUPTED
+from service.startup_log.failures.said_failures import DUMPED
+from service.startup_log.failures.stopped_servers import unless_stopped
 from service.startup_log.failures.titles import FAULT, with_reason
 from service.startup_log.failures.which_traceback import NOT_INSTALLED
 from service.startup_log.served import had_started
@@ -57,7 +58,6 @@ _OF_KILLS: Final = ("Killed", "killed", "SIGKILL")
 _OF_ANSWERS: Final = ('HTTP/1.1" 200',)
 """uvicorn, logging.py AccessFormatter: an answer."""
 _DIED: Final = next(cause for cause in CAUSES if cause.name == DIED)
-_INTERRUPTED: Final = next(cause for cause in CAUSES if cause.name == INTERRUPTED)
 _FAILED_REQUEST: Final = next(cause for cause in CAUSES if cause.name == "request_failed")
 _ANSWERED: Final = re.compile(
     r'"(?:POST|GET) /\S{1,200} HTTP/[\d.]{1,4}" \d{3}\b|Generated response (?:chatcmpl|cmpl)-'
@@ -191,14 +191,14 @@ def _start(lines: Sequence[LogLine], *, begun: bool) -> LoggedStart:
     if SERVING not in reached:
         milestone = next((each.name for each in reversed(MILESTONES) if each.name in reached), "")
         return LoggedStart(
-            lines, milestone, _unless_stopped(_failure(lines, milestone), lines, stopped), stopped, begun
+            lines, milestone, unless_stopped(_failure(lines, milestone), lines, stopped), stopped, begun
         )
     failure = _death(lines, texts, reached[SERVING]) or _titled(lines) or _failed_request(lines)
     failure = failure or _logged_later(lines, reached[SERVING]) or _complained(lines)
     failure = failure or _dumped(lines, reached[SERVING])
     if failure is None and (refused := refused_answers(lines)) is not None:
         failure = with_form(refused, lines)
-    return LoggedStart(lines, SERVING, _unless_stopped(failure, lines, stopped), stopped, begun)
+    return LoggedStart(lines, SERVING, unless_stopped(failure, lines, stopped), stopped, begun)
 
 
 def _is_of_another_server(served: int, lines: Sequence[LogLine]) -> bool:
@@ -214,21 +214,6 @@ def _is_of_another_server(served: int, lines: Sequence[LogLine]) -> bool:
         if lines[at].origin is not None:
             return False
     return False
-
-
-def _unless_stopped(failure: Failure | None, lines: Sequence[LogLine], stopped: int | None) -> Failure | None:
-    """Return a failure, or that a running server was asked to stop where it says no more."""
-    if failure is None or not _only_stopped(failure, stopped):
-        return failure
-    line = next(line for line in lines if line.number == stopped)
-    return with_form(Failure("", line.text, line.number, _INTERRUPTED, {}, serving=True), lines)
-
-
-def _only_stopped(failure: Failure, stopped: int | None) -> bool:
-    """Whether a server that was asked to stop says only that its engine ended with it."""
-    if failure.cause is None or stopped is None or failure.paraphrased:
-        return False
-    return failure.cause.name in {DIED, KILLED} and stopped < failure.line
 
 
 def _failure(lines: Sequence[LogLine], milestone: str) -> Failure | None:

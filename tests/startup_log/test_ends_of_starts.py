@@ -219,3 +219,19 @@ def test_a_linker_that_does_not_find_the_driver_s_library_fails_a_build_of_flash
         f"{WORKER} ninja: build stopped: subcommand failed.",
     )
     assert cause_of(*STARTED[:1], *lines) == "linker_finds_no_cuda"
+
+
+def test_a_server_that_restarts_in_order_was_asked_to_stop() -> None:
+    """vllm-project/vllm#14675: a title without a reason, above the log of an orderly end."""
+    title = "[Bug]: vLLM automatically restarts while using {}\n\n"
+    stopped = (
+        "INFO 03-12 03:19:03 launcher.py:62] Shutting down FastAPI HTTP server.\nINFO:     Shutting down\n"
+    )
+    found = read_log(title.format("cortecs/phi-4-FP8-Dynamic") + stopped).failure
+    assert found is not None
+    assert found.cause is not None
+    assert found.cause.name == "interrupted"
+
+    other = "[Bug]: the third answer repeats the second one\n\n"
+    found = read_log(other + stopped).failure
+    assert found is None or found.cause is None or found.cause.name != "interrupted"

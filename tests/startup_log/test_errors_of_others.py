@@ -109,6 +109,19 @@ Based on the available memory, the estimated maximum model length is 73680.
     }
 
 
+def test_a_wrapped_message_goes_on_with_a_path_in_brackets() -> None:
+    """vLLM 0.6.3, worker/model_runner_base.py dump_input_when_exception, as it was pasted into a forum."""
+    text = """\
+torch.OutOfMemoryError: Error in model execution (input dumped to
+/tmp/err_execute_model_input_20241101-095338.pkl): CUDA out of memory. Tried to
+allocate 256.00 MiB. GPU 0 has a total capacity of 14.57 GiB of which 54.75 MiB
+is free. Including non-PyTorch memory, this process has 0 bytes memory in use.
+"""
+    found = find_failure(read_lines(text))
+    assert found is not None
+    assert found.message.endswith("has 0 bytes memory in use.")
+
+
 @pytest.mark.parametrize(
     ("text", "cause", "helps"),
     [

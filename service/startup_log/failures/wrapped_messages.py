@@ -12,12 +12,14 @@ LEAST: Final = 48
 """Characters of a line that was wrapped; a shorter one ends by itself."""
 MOST: Final = 160
 """Characters of the longest line of a document."""
-MOST_LINES: Final = 4
+MOST_LINES: Final = 8
 """Lines of one message."""
 _REFUSED: Final = ": error: argument --"
 """How argparse begins what it says of an argument."""
 _KEY: Final = "-----"
 """The end of a line below which a key stands, which is no part of a message."""
+_OF_PATH: Final = ("/", "~")
+"""How a path begins, which in brackets of a message goes on with it."""
 _GOES_ON: Final = (",", "(", "'", "`", "-")
 """Ends of a line behind which a sentence goes on, whatever the next line begins with."""
 
@@ -67,4 +69,5 @@ def _continues(at: int, lines: Sequence[LogLine]) -> bool:
         continues(line.text)
         or (line.text.rstrip(".").isidentifier() and not above.endswith(_KEY))
         or (above.endswith(_GOES_ON[:2]) and line.text[0].isalnum())
+        or (above.count("(") > above.count(")") and line.text[0] in _OF_PATH)
     )
