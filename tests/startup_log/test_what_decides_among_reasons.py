@@ -218,7 +218,7 @@ def test_source_of_a_traceback_is_no_title() -> None:
         ("docker run --device /dev/davinci0 vllm-ascend", "vLLM recognized no NPU"),
         ("GPU: Intel Arc B580", "vLLM recognized no Intel GPU"),
         ("GPU 0: AMD Radeon RX 7900 XTX", "vLLM recognized no AMD GPU"),
-        ("GPU 0: NVIDIA L4", ""),
+        ("GPU 0: NVIDIA L4", "vLLM recognized no device"),
     ],
 )
 def test_a_device_that_was_not_recognized_is_of_the_kind_that_the_text_names(said: str, title: str) -> None:
@@ -300,7 +300,11 @@ def test_a_kernel_is_missing_because_the_extension_is_for_another_torch() -> Non
             "weights_do_not_fit_the_class",
             "the checkpoint has an output layer that the class does not load",
         ),
-        ("vllm serve x --task embed\nKeyError: 'lm_head.weight'", "weights_do_not_fit_the_class", ""),
+        (
+            "vllm serve x --task embed\nKeyError: 'lm_head.weight'",
+            "weights_do_not_fit_the_class",
+            "the class has no place for the output layer",
+        ),
         (
             "ModuleNotFoundError: No module named 'vllm._C'",
             "build_does_not_match",
@@ -439,3 +443,185 @@ def test_the_older_engine_logs_an_exception_above_its_traceback() -> None:
 
     assert failure is not None
     assert (failure.type, failure.serving) == ("TypeError", True)
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB."
+
+
+def raised_in(path: str, function: str, source: str, error: str) -> str:
+    """Return the end of a traceback whose innermost call is this one."""
+    return f'  File "{PACKAGES}/{path}", line 1, in {function}\n    {source}\n{error}'
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "title"),
+    [
+        # vLLM 0.10.2: the same error at four steps of a start, each with a remedy of its own
+        (
+            raised_in("vllm/model_executor/layers/linear.py", "create_weights", "x = torch.empty(", OOM),
+            "out_of_memory",
+            "the weights do not fit into the GPU's memory",
+        ),
+        (
+            raised_in(
+                "vllm/v1/worker/gpu_worker.py", "determine_available_memory", "self.profile_run()", OOM
+            ),
+            "out_of_memory",
+            "the largest step does not fit beside the weights",
+        ),
+        (
+            raised_in("vllm/v1/worker/gpu_model_runner.py", "capture_model", "self._capture(", OOM),
+            "out_of_memory",
+            "the CUDA graphs do not fit beside the cache",
+        ),
+        (
+            raised_in("vllm/worker/cache_engine.py", "_allocate_kv_cache", "torch.zeros(", OOM),
+            "out_of_memory",
+            "the KV cache does not fit into the memory that was left",
+        ),
+        (OOM, "out_of_memory", ""),
+        # safetensors, src/tensor.rs: eight bytes that are the size of the header, which a text makes huge
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+            "checkpoint_file_damaged",
+            "a file of the weights holds a text, such as a pointer of Git LFS",
+        ),
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
+            "checkpoint_file_damaged",
+            "a file of the weights is incomplete",
+        ),
+        (
+            "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
+            "cuda_compiler_too_old",
+            "ptxas is older than this GPU",
+        ),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "cuda_compiler_too_old", ""),
+        (
+            "terminate called after throwing 'std::system_error'\n  what():  Operation not permitted",
+            "thread_limit",
+            "the container may start no threads",
+        ),
+        (
+            "dtype=torch.float16\nRuntimeError: probability tensor contains either `inf`, `nan`",
+            "logits_not_finite",
+            "the model's outputs are not finite in float16",
+        ),
+        (
+            "ValueError: The quantization method x is not supported for the current GPU. Minimum capability",
+            "dtype_not_on_this_gpu",
+            "this quantization needs a newer GPU",
+        ),
+        (
+            "GatedRepoError: 401 Client Error. Cannot access gated repo for url x. Please log in.",
+            "hub_access_not_granted",
+            "no valid token was sent for the gated model",
+        ),
+        (
+            "GatedRepoError: 403 Client Error. Access to model x: you are not in the authorized list.",
+            "hub_access_not_granted",
+            "the token's account has no access to the gated model",
+        ),
+        # A gRPC adapter asks the server for an object of another release
+        (
+            raised_in(
+                "starlette/datastructures.py", "__getattr__", "return x", "KeyError: 'openai_serving_models'"
+            ),
+            "call_not_known",
+            "the server lacks what a program around it asks for",
+        ),
+        # allenai/open-instruct#427
+        (
+            "I saved the model that QLoRA merged\nKeyError: 'layers.11.mlp.down_proj.weight'",
+            "weights_do_not_fit_the_class",
+            "weights in bitsandbytes' 4 bits went through the ordinary loader",
+        ),
+    ],
+)
+def test_the_headline_names_the_reason_that_was_decided(text: str, cause: str, title: str) -> None:
+    found = ending(text)
+
+    assert (found.cause, found.title) == (cause, title)
+
+
+def test_source_that_ipython_shows_is_no_error() -> None:
+    """facebookresearch/xformers#1138, on Windows, as IPython and as Jupyter show it."""
+    path = r"d:\py\lib\site-packages\vllm-0.6.3+cu121.egg\vllm\executor\gpu_executor.py"
+    title = "# TypeError: autotune() got an unexpected keyword argument 'use_cuda_graph'\n\n"
+    for number in ("36", f"[36](file:///{path}:36)"):
+        text = (
+            f"{title}File {path}:38, in GPUExecutor._init_executor(self)\n"
+            f'     {number}     "GPUExecutor only supports single GPU.")\n'
+        )
+        assert ending(text).cause == "call_not_known"
+
+
+@pytest.mark.parametrize("title", ["# Qwen3.5 shows AssertionError", "# vllm-gaudi service fails"])
+def test_a_title_that_only_names_gives_way_to_a_cut_traceback(title: str) -> None:
+    """xorbitsai/inference#4745 and opea-project/GenAIExamples#1119."""
+    calls = cut_after(
+        ("vllm/v1/engine/core.py", "run_engine_core", "engine_core = EngineCoreProc(*args)"),
+        ("vllm/v1/engine/core.py", "__init__", "super().__init__("),
+    )
+    found = diagnose(read_log(f"{title}\n\n{calls}"), None)
+
+    assert found is not None
+    assert found.cause is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "title"),
+    [
+        (
+            "ImportError: /x/xformers/_C.so: undefined symbol: _ZN3c105ErrorC2E",
+            "build_does_not_match",
+            "a compiled package is built for another torch",
+        ),
+        (
+            "AttributeError: module 'torch' has no attribute 'float8_e8m0fnu'",
+            "build_does_not_match",
+            "torch is of another version than the code needs",
+        ),
+        (
+            "ImportError: cannot import name 'ALLOWED_LAYER_TYPES' from 'transformers.configuration_utils'",
+            "build_does_not_match",
+            "transformers is of another version than the code needs",
+        ),
+        (
+            "ImportError: cannot import name 'FlashAttentionMetadata' from 'vllm.attention.backends'",
+            "build_does_not_match",
+            "a program asks vLLM for what this release does not have",
+        ),
+        # huggingface_hub with hf_xet
+        (
+            "RuntimeError: Data processing error: CAS service error : IO Error: No space left on device",
+            "no_space_left",
+            "the disk of the Hub's cache is full",
+        ),
+        (
+            "RuntimeError: Expected all tensors to be on the same device, but found cuda:0 and cpu!",
+            "tensors_do_not_fit",
+            "two tensors of a layer lie on different devices",
+        ),
+        # vLLM 0.17, layers/mamba/ops/causal_conv1d.py, as people shorten it
+        ("AssertionError: num_cache_lines >= batch", "more_requests_than_state_blocks", ""),
+        # vLLM 0.10.2, v1/core/encoder_cache_manager.py
+        (
+            (
+                "ValueError: Chunked MM input disabled but max_tokens_per_mm_item (16384) is larger than "
+                "max_num_batched_tokens (8192)."
+            ),
+            "batch_smaller_than_length",
+            "one image or video is longer than a step",
+        ),
+        (
+            "ValueError: Model architectures ['XForCausalLM'] are not supported for now. Supported: {}",
+            "unknown_architecture",
+            "this release does not have the model's class",
+        ),
+    ],
+)
+def test_a_message_decides_which_of_two_versions_or_limits(text: str, cause: str, title: str) -> None:
+    found = ending(text)
+
+    assert (found.cause, found.title) == (cause, title)

@@ -41,7 +41,7 @@ def form_by_place(cause: str, frames: Sequence[Frame]) -> CauseForm | None:
 def _place(table: Mapping[str, Any]) -> Place:
     known = {cause.name for cause in CAUSES}
     keys = {"causes", "means", "remedy", "source", "part" if "part" in table else "files"}
-    named = set() if "part" in table else {"functions", "named"}
+    named = {"title"} if "part" in table else {"functions", "named", "title"}
     if wrong := sorted({*table["causes"]} - known | (table.keys() ^ keys) - named):
         raise ValueError(f"places.toml: unknown causes, or keys that are unknown or absent: {wrong}")
     part = BY_PART[table["part"]] if "part" in table else None
@@ -50,7 +50,7 @@ def _place(table: Mapping[str, Any]) -> Place:
         frozenset(table.get("functions", ())) if part is None else part.functions,
         tuple(table.get("named", ())),
         frozenset(table["causes"]),
-        CauseForm(table["means"], table["remedy"]),
+        CauseForm(table["means"], table["remedy"], title=table.get("title", "")),
     )
 
 

@@ -29,8 +29,8 @@ _FRAME: Final = re.compile(r'File "([^"]{1,400})", line [0-9]{1,7}(?:, in ([\w<>
 _CUT_FRAME: Final = re.compile(r'File "([^"\s]{0,300}(?:/vllm/|-packages/)\w[^"\s]{0,300})$')
 """A frame that ends within its path, where the text was cut."""
 _NOTEBOOK: Final = re.compile(
-    r"File (?:([\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}|"
-    r"~?\[((?:[A-Za-z]:)?[\w./~\\-]{1,300}\.pyx?):[0-9]{1,7}\]\([^()\s]{1,500}\))"
+    r"File (?:((?:[A-Za-z]:)?[\w./~+\\-]{1,300}\.pyx?):[0-9]{1,7}|"
+    r"~?\[((?:[A-Za-z]:)?[\w./~+\\-]{1,300}\.pyx?):[0-9]{1,7}\]\([^()\s]{1,500}\))"
     r", in (?:\w{1,80}\.){0,4}(\w{1,120}|<module>)(?=\(|$)"
 )
 """A frame as IPython prints it, and as Jupyter shows it: with its path as a link."""
@@ -222,8 +222,8 @@ _LITERALS: Final = ('f"', "f'")
 """Beginnings of a text in a program's source that has places for values."""
 
 
-_NUMBERED: Final = re.compile(r"(?:-{1,6}> ?)?\d{1,5} {2,40}\S")
-"""A line of source as IPython prints it, behind its number."""
+_NUMBERED: Final = re.compile(r"(?:-{1,6}> ?)?(?:\d{1,5} {2,40}\S|\[\d{1,5}\]\(file:)")
+"""A line of source as IPython prints it, behind its number, or behind a link as Jupyter shows it."""
 _UNINDENTED: Final = re.compile(r"(?:-{1,6}> ?)?\d{1,5} [^\W\d]")
 """The same of source without an indent, which other lines that begin with a figure look like."""
 AROUND: Final = 14

@@ -13,6 +13,7 @@ from service.startup_log.catalogue.templates import SentenceIndex, lines_contain
 from service.startup_log.catalogue.whole_messages import MAX_MESSAGE
 from service.startup_log.errors.exceptions import QUIET, class_in
 from service.startup_log.errors.harmless_errors import is_harmless
+from service.startup_log.errors.tracebacks import is_numbered_source
 from service.startup_log.failures.logged_failure import Failure, is_of_request, is_wrapper, of_known
 from service.startup_log.failures.titles import OF_PYTHON, as_described, beside
 from service.startup_log.prose.complaints import (
@@ -44,7 +45,12 @@ def of_sentence(lines: Sequence[LogLine]) -> Failure | None:
     Of these only such count as say by themselves where they were raised and what that means.
     """
     lines = [line for line in lines if not is_harmless(line)]
-    found = error_in_text(["" if line.level in QUIET else line.text for line in lines])
+    found = error_in_text(
+        [
+            "" if line.level in QUIET or is_numbered_source(at, lines) else line.text
+            for at, line in enumerate(lines)
+        ]
+    )
     if found is None:
         return _of_python(lines)
     at, error = found

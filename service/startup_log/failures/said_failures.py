@@ -72,9 +72,12 @@ def _of_people(roots: Sequence[Raised], lines: Sequence[LogLine]) -> Failure | N
     if words is not None and words.paraphrased and (warned := of_warned_error(words, lines)) is not None:
         return warned
     left = cut_off(lines, complains=words is not None)
+    if words is not None and left is None and words.part_alone and is_wrapper(words.message):
+        # A title names a device beside an error that only follows from another one.
+        return replace(words, cause=None, part_alone=False)
     if words is None or left is None:
         return left or words
-    return _surer(words, left, lines)
+    return left if _only_names(words) and _is_left_of_engine(left) else _surer(words, left, lines)
 
 
 def of_warned_error(words: Failure, lines: Sequence[LogLine]) -> Failure | None:
@@ -108,6 +111,20 @@ def _surer(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure:
     if left.cause is None or ((title or not left.frames) and not words.follows):
         return replace(words, cut=bool(left.frames) and left.cut)
     return left
+
+
+def _only_names(words: Failure) -> bool:
+    """Whether a person names no more than a part or a device, or a class of Python's own."""
+    if not words.paraphrased or words.cause is None:
+        return False
+    return words.part_alone or (words.follows and words.cause.name == FAULT)
+
+
+def _is_left_of_engine(left: Failure) -> bool:
+    """Whether only a wrapper, or calls of the engine, are left of a traceback."""
+    paths = (frame.path.rpartition("/lib/python")[2] for frame in left.frames)
+    cut = left.cut and any(OF_ENGINE in f"/{path}" for path in paths)
+    return left.cause is None and (cut or is_wrapper(left.message))
 
 
 def _program_s_own(words: Failure, left: Failure, lines: Sequence[LogLine]) -> Failure | None:
