@@ -31,6 +31,7 @@ _TAG_OF_HEADING: Final[Mapping[str, str]] = {
 _HEADING: Final = re.compile(
     rf"[#*]{{1,6}}\W{{0,8}}({'|'.join(map(re.escape, _TAG_OF_HEADING))})\b", re.IGNORECASE
 )
+_BETWEEN: Final = re.compile(r"[^a-z]+")
 WISH_MARK: Final = "/kind feature"
 """The command with which the robot of Kubernetes' projects labels an issue (prow, plugins/label)."""
 
@@ -48,11 +49,19 @@ def _tag_of(head: str) -> str:
     return "" if found is None else _TAG_OF_HEADING[found[1].casefold()]
 
 
+def _kind_of(tag: str) -> IssueKind | None:
+    """Return the kind of a tag, or else of its words: a report, or the last: `enhancement proposal`."""
+    if tag in KIND_OF_TAG:
+        return KIND_OF_TAG[tag]
+    kinds = [KIND_OF_TAG[word] for word in _BETWEEN.split(tag) if word in KIND_OF_TAG]
+    return IssueKind.REPORT if IssueKind.REPORT in kinds else next(reversed(kinds), None)
+
+
 def kind_of_tags(tags: Iterable[str]) -> IssueKind | None:
     """Return the kind that the first tag names which is one of a kind; ``None`` without any.
 
     A question with the headings of a report is one.
     """
-    kinds = [KIND_OF_TAG[tag] for tag in tags if tag in KIND_OF_TAG]
+    kinds = list(filter(None, map(_kind_of, tags)))
     asks = kinds[:1] == [IssueKind.QUESTION] and IssueKind.REPORT in kinds
     return IssueKind.REPORT if asks else next(iter(kinds), None)

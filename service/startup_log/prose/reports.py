@@ -41,18 +41,16 @@ class Decision:
 
 
 _TASK: Final = re.compile(
-    r"^ (?:support(?:ing)?|add(?:ing)?|allow|drop|make|remove|implement|improve|integrate|introduce|refactor|"
-    r"rename|replace|clean up|deprecate|migrat(?:e|ing)|reduce|rework|split up|unify|consolidate) |"
+    r"^ (?:support(?:ing)?|add(?:ing)?|allow|bump|clean up|consider|consolidate|convert|create|deprecate|"
+    r"drop|enable|expose|extend|explore|implement|improve|integrate|introduce|investigate|make|migrat(?:e|ing)|"
+    r"optimi[sz]e|provide|reduce|refactor|remove|rename|replace|rethink|rework|speed up|split up|"
+    r"switch|task \d{1,4}|unify|upgrade|write) |"
     r"^ (?:an? |some )?(?:possible|potential|proposed|suggested) (?:[a-z]{1,12} )?"
-    r"(?:improvement|optimi[sz]ation)s? "
+    r"(?:improvement|optimi[sz]ation)s? |"
+    r"^ (?:instructions?|notes|tips|checklist|summary|overview) (?:for|on|of|to) |"
+    r" (?:tracking|tracker|roadmap) $"
 )
-"""Beginning of a title that says what is to be done."""
-_HAPPENED: Final = re.compile(
-    r" (?:fails?|failed|failing|crash\w{0,3}|hangs?|hung|breaks?|broke|broken|raises|throws|leads|causes|"
-    r"results in|does not|doesn't|is not|isn't|not work\w{0,3}|cannot|can't|errors?|exception|segfault\w{0,2}"
-    r") "
-)
-"""What a title says that happened, and no task does."""
+"""A title that says what is to be done, or how."""
 _MESSAGES: Final = r"(?:error|warning|log|help|exception) (?:messages?|texts?|strings?|hints?|reporting)"
 _OF_WORDING: Final = re.compile(
     rf" {_MESSAGES}(?: [a-z]{{1,12}}){{0,4}} (?:unfriendly|unhelpful|friendlier|clearer|better|more helpful|"
@@ -97,7 +95,7 @@ def _by_title(title: Sentence) -> Decision:
     kind = IssueKind.PROPOSAL if names_roadmap(title) else kind_of_tags(title.tags)
     if kind in _OF_KIND:
         return _OF_KIND[kind]
-    if _TASK.match(title.words) and not _HAPPENED.search(title.words):
+    if _TASK.search(title.words) and not vocabulary().trouble_of_task.is_in(affirmed(title.words)):
         return Decision(WhatCounts.TROUBLE, "its title says what is to be done")
     asks = kind is IssueKind.QUESTION or (kind is None and is_question(title))
     if asks and _names_no_trouble(title):

@@ -154,6 +154,7 @@ class Vocabulary:
     trouble: WordGroup
     trouble_of_question: WordGroup
     complaint_of_question: WordGroup
+    trouble_of_task: WordGroup
     fails: WordGroup
     behaviours: frozenset[str]
     refined: Mapping[str, frozenset[str]]
@@ -217,6 +218,7 @@ def vocabulary() -> Vocabulary:
         group(families["trouble"]),
         group(families["trouble_of_question"]),
         group(families["complaint_of_question"]),
+        group(families["trouble_of_task"]),
         group("@fails|@crash"),
         frozenset(table["behaviours"]["causes"]),
         {name: frozenset(finer) for name, finer in table["refined"].items()},
