@@ -30,6 +30,7 @@ from service.architecture.readers.registry import (
     unmodelled,
 )
 from service.architecture.rotary import read_rotary_tables
+from service.architecture.size_faults import size_faults
 from service.architecture.text_part import null_fields, own_text, text_part, text_type
 from service.architecture.traits import (
     DEFAULT_STATE_CHUNK,
@@ -338,6 +339,7 @@ def _declared(config: Config, text: Config, family: Family, class_name: str) -> 
         rotations=written_rotations(config, text),
         unfit_heads=unfit_heads(config, text),
         uncounted_layers=uncounted_layers(config, text),
+        size_faults=size_faults(config, text),
         named_layers=named_layers(config, text),
         uniform_window=uniform_window(text),
         text_type=text_type(config, text),

@@ -102,6 +102,15 @@ class NamedLayers:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeFault:
+    """Sizes of a config that do not fit together where its class checks them."""
+
+    kind: str
+    """What does not fit: a key of ``engine_config/size_faults.toml``."""
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredFields:
     """What the config itself says, where the engine's answer depends on whether it says so."""
 
@@ -137,6 +146,8 @@ class DeclaredFields:
     """Parts whose hidden size is no multiple of their number of attention heads."""
     uncounted_layers: frozenset[UncountedLayers] = frozenset()
     """Parts that list the types of more or fewer layers than they have."""
+    size_faults: tuple[SizeFault, ...] = ()
+    """Sizes of the text part that its config class does not take, in the order in which it looks at them."""
     named_layers: frozenset[NamedLayers] = frozenset()
     """Parts that list types of layers which not every release knows."""
     uniform_window: int = 0

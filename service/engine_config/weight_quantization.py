@@ -48,7 +48,7 @@ def check_methods(architecture: ModelArchitecture, flag: str | None, rules: Chec
 def _check_unnamed(unnamed: str | None, flag: str | None, model_type: str, rules: CheckpointRules) -> None:
     """Refuse a method beside a section of the config that names none.
 
-    Source: vLLM 0.20.2 to 0.33.0, ModelConfig._verify_quantization: an empty name is None; asked of 0.26.0.
+    Source: vLLM 0.11.2 to 0.33.0, ModelConfig._verify_quantization: an empty name is None; asked of 0.26.0.
 
     Raises:
         EngineRefusal: stage ``config``.
@@ -97,8 +97,8 @@ def _check_method(
         words = f"Unknown quantization method: {method}. Must be one of {known}."
     elif not words and method in rules.deprecated_quantization:
         words = (
-            f"The quantization method {method} is deprecated and will be removed in future versions of vLLM. "
-            "To bypass, set `--allow-deprecated-quantization`."
+            "('The quantization method %s is deprecated and will be removed in future versions of vLLM. "
+            f"To bypass, set `--allow-deprecated-quantization`.', '{method}')"
         )
     if words:
         raise EngineRefusal(Stage.CONFIG, f"ModelConfig: {words}", type="ValidationError", detail=detail)
