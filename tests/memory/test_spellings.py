@@ -42,6 +42,7 @@ FAR: Final[Mapping[str, str]] = {
     "XLMRobertaForTokenClassification": "0.19.0 and 0.22.1 have another head",
     "Cosmos3EdgeForConditionalGeneration": "its default projector has another width than its text part",
     "DiffusionGemmaForBlockDiffusion": "its default config has layers that the release makes others of",
+    "GraniteSpeechPlusForConditionalGeneration": "as SmolLM3, on 0.22.1: the transformers library runs it",
     "MiniMaxForCausalLM": "0.28.0 runs it on the transformers library, in other matrices",
     "ExaoneMoeForCausalLM": "before 0.27.0 the transformers library runs it, in other matrices",
     "VaultGemmaForCausalLM": "before 0.27.0 the transformers library runs it, in other matrices",
