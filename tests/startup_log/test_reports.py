@@ -154,6 +154,7 @@ def test_who_met_a_failure_reports_it_whatever_the_title_is(text: str, cause: st
         ("[RFC]: Drop OpenVINO\n", WhatCounts.PRINTED),
         ("[Roadmap] Q2 2025\n", WhatCounts.PRINTED),
         ("## v0.9.1\n\n- Fixed a crash in the engine\n", WhatCounts.NOTHING),
+        ("[Feature]: Friendlier message when the KV cache does not fit\n", WhatCounts.NOTHING),
     ],
 )
 def test_the_title_and_the_headings_of_the_form_say_what_counts(text: str, counts: WhatCounts) -> None:

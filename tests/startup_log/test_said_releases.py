@@ -143,3 +143,14 @@ def test_a_title_in_chinese_with_a_word_in_brackets_is_no_call() -> None:
 
     assert found is not None
     assert "0.7.0" in found.message
+
+
+def test_an_older_release_that_was_tried_in_vain_does_not_work() -> None:
+    """The form of vllm-project/vllm#27602."""
+    text = (
+        "I run the latest version (0.11.0). I tried downgrading to vllm 0.9.2 after reviewing other issues "
+        "but these produced complete nonsensical outputs.\n"
+    )
+
+    assert said_releases(read_lines(text)) is None
+    assert said_releases(read_lines("0.11.0 crashes. I downgraded to vllm 0.9.2, which works.\n")) is not None

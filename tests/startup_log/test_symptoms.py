@@ -270,3 +270,20 @@ def test_code_and_fields_are_not_said() -> None:
 
 def test_words_are_compared_without_their_marks() -> None:
     assert plain_words("`--tool-call-parser` isn't **set**!") == " tool call parser isn't set "
+
+
+def test_one_rank_does_not_lack_gpus() -> None:
+    """The title of verl-project/verl#521."""
+    failure = read_log("[BUG] rollout: vllm > 0.7 fail to execute when world_size == 1").failure
+
+    assert failure is not None
+    assert failure.cause is None
+
+
+def test_a_program_of_another_release_does_not_go_with_the_engine() -> None:
+    """The title of verl-project/verl#3271: the adapter is only the case in which it shows."""
+    failure = read_log("[Bug] verl 0.5.0 is incompatible with vLLM v1 API when using LoRA").failure
+
+    assert failure is not None
+    assert failure.cause is not None
+    assert failure.cause.name == "build_does_not_match"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from service.startup_log.text.joined_lines import TRACEBACK
@@ -207,7 +208,11 @@ def hidden_class(type_name: str, message: str) -> str:
 
 def raised_by_source(at: int, lines: Sequence[LogLine]) -> Raised | None:
     """Return the exception that the source below the last frame raises, where the exception is cut off."""
-    for below in range(at + 1, min(at + 1 + BELOW_A_FRAME, len(lines))):
+    # A copy of a terminal or a form's own spacing can leave every second line empty.
+    filled = (
+        below for below in range(at + 1, min(at + 1 + 2 * BELOW_A_FRAME, len(lines))) if lines[below].text
+    )
+    for below in islice(filled, BELOW_A_FRAME):
         found = _RAISES.search(lines[below].text)
         if found is not None:
             return Raised(below, found[1], found[2].strip("()\"' "), in_prose=False)

@@ -196,7 +196,9 @@ def _statements(lines: Sequence[LogLine]) -> Iterator[int]:
 
 def _is_in_report(at: int, lines: Sequence[LogLine]) -> bool:
     """Whether a statement is the source of a call in a traceback, or the check that an exception is about."""
-    if at and frame_of(lines[at - 1]) is not None:
+    # A copy of a terminal can leave every second line empty.
+    above = at - 2 if at > 1 and not lines[at - 1].text else at - 1
+    if above >= 0 and frame_of(lines[above]) is not None:
         return True
     below = lines[at + 1 : at + 1 + BELOW_A_FRAME]
     return lines[at].text.startswith("assert ") and any("AssertionError" in line.text for line in below)

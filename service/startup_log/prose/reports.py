@@ -57,6 +57,7 @@ _OF_WORDING: Final = re.compile(
     r"reworded) |"
     r" (?:not (?:user )?friendly|improve|clarify|reword|better|clearer|more helpful)(?: [a-z]{1,12}){0,3} "
     rf"{_MESSAGES} |"
+    r" (?:friendlier|clearer|more (?:helpful|informative|actionable))(?: [a-z]{1,12}){0,3} messages? |"
     r"\u63d0\u793a.{0,6}(?:\u4e0d\u53cb\u597d|\u4e0d\u6e05\u6670|\u4e0d\u660e\u786e)"
 )
 """What shows that a title is about how messages are worded, which it quotes."""

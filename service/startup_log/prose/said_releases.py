@@ -53,6 +53,12 @@ _UNCHANGED: Final = re.compile(
     r"\b(?:still|either|hop(?:e|ed|ing)|the same (?:way|error|issue|problem|crash|result))\b", _FLAGS
 )
 """What shows that two releases do alike."""
+_IN_VAIN: Final = re.compile(
+    r"\b(?:tried|attempted|after|even)\b.{0,40}\b(?:downgrad|roll|revert)\w{0,4}\b.{0,200}"
+    r"\b(?:but|still|in vain|no luck|without success|did(?:n't| not) help)\b",
+    _FLAGS,
+)
+"""What shows that a person went back to an older release, which did not help."""
 _NAME_BEFORE: Final = re.compile(r"([a-z][\w.-]*)(?: |==?)(?:(?:version|release) )?v?$", _FLAGS)
 _NOT_A_NAME: Final = re.compile(
     r"vllm|versions?|releases?|docker|image|tag|build|in|on|with|from|to|than|and|or|but|between|under|at|using|for|"
@@ -135,7 +141,7 @@ def said_releases(lines: Sequence[LogLine]) -> SaidReleases | None:
         pair = _pair(each, named)
         if pair is not None:
             return pair
-        if each.text.rstrip().endswith(("?", "\uff1f")):
+        if each.text.rstrip().endswith(("?", "\uff1f")) or _IN_VAIN.search(each.text) is not None:
             continue
         for match in named:
             at = _At(match[1], each.line.number)
