@@ -67,6 +67,16 @@ def test_fix_with_its_command_is_quoted() -> None:
         ("Without `MAX_JOBS=1`, the first start runs into an OOM of the host.", True),
         ("It crashes even without --enable-prefix-caching, with the same error.", False),
         ("Without --enforce-eager it also works as it should on two GPUs.", False),
+        # vllm-project/vllm#15554
+        ("The issue does not persist when removing speculative decoding.", True),
+        # vllm-project/vllm-ascend#2267: weights load as they should, but memory does not suffice
+        (
+            (
+                "\u4f7f\u75288\u5f20910B\u90e8\u7f72\u6a21\u578b\uff0c\u6743\u91cd\u6b63\u5e38\u52a0\u8f7d"
+                "\u4f46\u542f\u52a8\u9636\u6bb5\u663e\u5b58\u4e0d\u8db3\u3002"
+            ),
+            False,
+        ),
         ("Does it fail without `--headless` on your nodes?", False),
     ],
 )

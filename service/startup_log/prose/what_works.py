@@ -18,7 +18,7 @@ _WORKS: Final = re.compile(
     r"(?:is|was|are) working|is all (?:you|i|we) need(?:ed)?|"
     r"no longer (?:happens|occurs|crashes|fails)|"
     r"(?:is|was|get|gets|got) (?:resolved|solved|fixed) (?:by|with|when|after)|"
-    r"(?:does|did)(?:n't| not) (?:happen|occur|appear)|"
+    r"(?:does|did)(?:n't| not) (?:happen|occur|appear|persist)|"
     r"(?:solve|solves|resolve|resolves|fix|fixes) (?:it|this|the (?:issue|problem|error|bug|crash|leak))|"
     r"(?:solved|resolved|fixed) (?:it|this|that)(?= (?:for (?:me|us)|on my)|[ ]?[.,;:!]|$)|"
     r"(?:solved|resolved|fixed) (?:the|this|my|our) (?:issue|problem|error|bug|crash|hang|leak)|"
@@ -33,6 +33,10 @@ _WORKS_IN_CJK: Final = re.compile(
     r".{2,60}(?:\ud558\ub2c8|\ud558\uba74|\ud574\uc11c) (?:\ud574\uacb0|\uc815\uc0c1)"
 )
 """The same in Chinese, Japanese and Korean, with what it works with."""
+_FAILS_IN_CJK: Final = re.compile(
+    r"\u4f46.{0,40}(?:\u4e0d\u8db3|\u62a5\u9519|\u5931\u8d25|\u65e0\u6cd5|\u4e0d\u4e86)|\u4e3a\u4ec0\u4e48"
+)
+"""The same sentence says in Chinese that it fails after all, or asks why."""
 _GIVEN: Final = re.compile(
     r"(?i)\b(?:when|if|with|without|after|by|using|setting|downgrad\w{1,4}|revert\w{0,4}|remov\w{1,4}|disabl\w{1,4}|"
     r"instead|as long as|chang\w{1,4}|turning|export|same|single|only|while|but|on v?\d|default|pip install|"
@@ -93,7 +97,7 @@ _NOT_NEEDED: Final = re.compile(r"(?i)\b(?:even|or|also|still|tried|works?|worke
 _FENCES: Final = ("```", "~~~")
 MOST_OF_BLOCK: Final = 3
 """Lines of a block of code below a sentence that ends with a colon."""
-_HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear)\b")
+_HAPPENS: Final = re.compile(r"(?i)\b(?:does|did)(?:n't| not) (?:happen|occur|appear|persist)\b")
 
 
 def what_works(lines: Sequence[LogLine]) -> tuple[Quote, ...]:
@@ -125,7 +129,8 @@ def _said(lines: Sequence[LogLine]) -> Iterator[Quote]:
         if not (each.title or text.isascii()):
             # A clause is a sentence of its own there, and the line says with what.
             whole = each.line.text.strip(" -*")
-            if each.line.number not in lines_shown and _WORKS_IN_CJK.search(whole[:MOST_OF_QUOTE]):
+            works = _WORKS_IN_CJK.search(whole[:MOST_OF_QUOTE]) and not _FAILS_IN_CJK.search(whole)
+            if each.line.number not in lines_shown and works:
                 lines_shown.add(each.line.number)
                 yield Quote(each.line.number, whole[:MOST_OF_QUOTE])
             continue
